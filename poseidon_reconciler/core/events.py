@@ -1,0 +1,354 @@
+"""Bytes of one line → typed values, for the live stream and for recordings alike.
+
+Only the fields that are in use are named; the decoder skips the rest of a payload without building it, which is
+what makes reading a stream of whole jobs affordable. Nomad leaves empty fields out of allocations and
+evaluations, and list stubs lack more: every field but the identifying ones has a default, and `UNKNOWN` marks a
+number that the sender did not give.
+
+A field of a wrong type never costs more than its own event: the line is then read again event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+UNKNOWN: Final = -1
+_MAX_INT: Final = 2**63 - 1
+
+Index = Annotated[int, Meta(ge=0, le=_MAX_INT)]
+Nanoseconds = Annotated[int, Meta(ge=-(2**63), le=_MAX_INT)]
+
+_TOPICS: Final = frozenset({"Job", "Allocation", "Evaluation", "Node"})
+
+
+def _wire_name(name: str) -> str:
+    """`job_modify_index` → `JobModifyIndex`, `node_id` → `NodeID`, `failed_tg_allocs` → `FailedTGAllocs`."""
+    special = {"id": "ID", "tg": "TG"}
+    return "".join(special.get(part, part.capitalize()) for part in name.split("_"))
+
+
+class _Wire(Struct, rename=_wire_name, gc=False):
+    """A part of a payload, by Nomad's own field names."""
+
+
+class Task(_Wire):
+    kill_timeout: Nanoseconds | None = None
+
+
+class Disconnect(_Wire):
+    """The `disconnect` block (Nomad 1.8+), the successor of two settings of the group."""
+
+    stop_on_client_after: Nanoseconds | None = None
+    lost_after: Nanoseconds | None = None
+
+
+class TaskGroup(_Wire):
+    name: str
+    count: int = 0
+    meta: dict[str, str] | None = None
+    stop_after_client_disconnect: Nanoseconds | None = None
+    max_client_disconnect: Nanoseconds | None = None
+    disconnect: Disconnect | None = None
+    tasks: list[Task] | None = None
+
+
+class JobPayload(_Wire):
+    """A job, whole or as a list's stub (which has neither task groups nor, on older servers, a version)."""
+
+    id: str
+    status: str
+    type: str | None = None
+    stop: bool = False
+    version: Index = UNKNOWN
+    create_index: Index = UNKNOWN
+    modify_index: Index = UNKNOWN
+    job_modify_index: Index = UNKNOWN
+    submit_time: Nanoseconds = 0
+    task_groups: list[TaskGroup] | None = None
+
+
+class TaskState(_Wire):
+    state: str = ""
+    restarts: int = 0
+    started_at: str | None = None
+
+
+class DesiredTransition(_Wire):
+    migrate: bool | None = None
+    migrate_disable_placement: bool | None = None
+
+
+class AllocationPayload(_Wire):
+    id: str
+    job_id: str
+    client_status: str
+    desired_status: str
+    desired_description: str | None = None
+    node_id: str = ""
+    node_name: str = ""
+    task_group: str = ""
+    previous_allocation: str | None = None
+    next_allocation: str | None = None
+    followup_eval_id: str | None = None
+    desired_transition: DesiredTransition | None = None
+    job_version: Index = UNKNOWN
+    create_index: Index = UNKNOWN
+    modify_index: Index = UNKNOWN
+    alloc_modify_index: Index = UNKNOWN
+    modify_time: Nanoseconds = 0
+    task_states: dict[str, TaskState] | None = None
+
+
+class PlacementFailure(_Wire):
+    """Why the scheduler found no node for a group (`FailedTGAllocs`)."""
+
+    nodes_evaluated: int = 0
+    nodes_filtered: int = 0
+    nodes_exhausted: int = 0
+    constraint_filtered: dict[str, int] | None = None
+    dimension_exhausted: dict[str, int] | None = None
+
+
+class EvaluationPayload(_Wire):
+    id: str
+    job_id: str
+    status: str
+    triggered_by: str | None = None
+    wait_until: str | None = None
+    blocked_eval: str | None = None
+    failed_tg_allocs: dict[str, PlacementFailure] | None = None
+    create_index: Index = UNKNOWN
+    modify_index: Index = UNKNOWN
+    modify_time: Nanoseconds = 0
+
+
+class NodePayload(_Wire):
+    id: str
+    status: str
+    name: str = ""
+    drain: bool = False
+    drain_strategy: dict[str, Any] | None = None
+    scheduling_eligibility: str = ""
+    modify_index: Index = UNKNOWN
+    status_updated_at: Nanoseconds = 0  # in seconds, unlike every other time
+
+    @property
+    def draining(self) -> bool:
+        """Whether the node is being emptied; older servers say it with a flag, newer ones with a strategy."""
+        return self.drain or self.drain_strategy is not None
+
+
+class Payload(_Wire):
+    job: JobPayload | None = None
+    allocation: AllocationPayload | None = None
+    evaluation: EvaluationPayload | None = None
+    node: NodePayload | None = None
+    deleted: bool = False
+
+
+class Event(_Wire):
+    topic: str
+    type: str
+    payload: Payload | None = None
+    key: str = ""
+    namespace: str = ""
+    index: Index = UNKNOWN
+
+
+class Frame(_Wire):
+    """One line of the stream: the events of one Raft index."""
+
+    index: Index = UNKNOWN
+    events: list[Event] | None = None
+
+
+class Snapshot(_Wire):
+    """Lists read from the API, with the index each is true at. An absent list was not read."""
+
+    jobs: list[JobPayload] | None = None
+    allocations: list[AllocationPayload] | None = None
+    nodes: list[NodePayload] | None = None
+    evaluations: list[EvaluationPayload] | None = None
+    indexes: dict[str, Index] = {}
+
+
+class Line(Frame):
+    """A line of a recording: a bare frame as the server sent it, or one of the envelopes of DESIGN §6.
+
+    `faults` counts the events of the line that could not be read; the others are there.
+    """
+
+    received_at: Annotated[float, Meta(ge=0, le=2**33)] | None = None
+    frame: Frame | None = None
+    snapshot: Snapshot | None = None
+    connection: str | None = None
+    reason: str | None = None
+    malformed: str | None = None
+    faults: int = 0
+
+
+class MalformedLineError(ValueError):
+    """The line is no JSON, or none of the lines of a stream or recording. Says why, in one line."""
+
+
+class _LooseFrame(_Wire):
+    index: Index = UNKNOWN
+    events: list[Raw] | None = None
+
+
+class _LooseSnapshot(_Wire):
+    jobs: list[Raw] | None = None
+    allocations: list[Raw] | None = None
+    nodes: list[Raw] | None = None
+    evaluations: list[Raw] | None = None
+    indexes: dict[str, Index] = {}
+
+
+class _LooseLine(_LooseFrame):
+    received_at: Annotated[float, Meta(ge=0, le=2**33)] | None = None
+    frame: _LooseFrame | None = None
+    snapshot: _LooseSnapshot | None = None
+
+
+class _Topic(_Wire):
+    topic: str
+
+
+_line: Final = msgspec.json.Decoder(Line)
+_loose: Final = msgspec.json.Decoder(_LooseLine)
+_event: Final = msgspec.json.Decoder(Event)
+_topic: Final = msgspec.json.Decoder(_Topic)
+
+
+def read_line(data: bytes) -> Line:
+    """Decodes one line of the stream or of a recording.
+
+    Raises:
+        MalformedLineError: nothing of the line can be used.
+    """
+    try:
+        line = _line.decode(data)
+    except msgspec.ValidationError as error:
+        line = _salvage(data, str(error))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise MalformedLineError(str(error)) from None
+    if line.index < 0 and not _is_complete(line, data):
+        raise MalformedLineError("no line of an event stream or a recording")
+    return line
+
+
+def is_heartbeat(line: Line) -> bool:
+    """Whether the line is `{}`, bare or in its envelope."""
+    frame = line.frame or line
+    return frame.index < 0 and not (line.snapshot or line.connection or line.malformed)
+
+
+def _is_complete(line: Line, data: bytes) -> bool:
+    """Whether a line without an index of its own says something: an envelope, or a heartbeat."""
+    if line.events is not None:
+        return False
+    if line.frame is not None:
+        return line.frame.index >= 0 or line.frame.events is None
+    if line.snapshot is not None or line.connection is not None or line.malformed is not None:
+        return True
+    return data.strip() == b"{}"
+
+
+def _salvage(data: bytes, problem: str) -> Line:
+    """Reads a line of which some value has a wrong type: event by event, object by object."""
+    try:
+        loose = _loose.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise MalformedLineError(problem) from None
+    line = Line(received_at=loose.received_at)
+    if loose.snapshot is not None:
+        line.snapshot, line.faults = _salvage_snapshot(loose.snapshot)
+    elif loose.frame is not None:
+        line.frame, line.faults = _salvage_frame(loose.frame)
+    elif loose.index >= 0:
+        frame, line.faults = _salvage_frame(loose)
+        line.index, line.events = frame.index, frame.events
+    else:
+        raise MalformedLineError(problem)
+    return line
+
+
+def _salvage_frame(loose: _LooseFrame) -> tuple[Frame, int]:
+    events: list[Event] = []
+    faults = 0
+    for raw in loose.events or ():
+        try:
+            events.append(_event.decode(raw))
+        except (msgspec.DecodeError, RecursionError):
+            faults += _matters(raw)
+    return Frame(index=loose.index, events=events), faults
+
+
+def _matters(raw: Raw) -> bool:
+    """Whether an event that cannot be read is of a topic that we follow; others may look as they like."""
+    try:
+        return _topic.decode(raw).topic in _TOPICS
+    except (msgspec.DecodeError, RecursionError):
+        return True
+
+
+def _salvage_snapshot(loose: _LooseSnapshot) -> tuple[Snapshot, int]:
+    """Keeps what can be read. A list with an unreadable member is incomplete: its index is dropped, so that
+    nothing is held to be gone because it is not in it.
+    """
+    snapshot, faults = Snapshot(indexes=dict(loose.indexes)), 0
+    for table, kind in SNAPSHOT_TABLES:
+        raws: Sequence[Raw] | None = getattr(loose, table)
+        if raws is None:
+            continue
+        objects: list[Any] = []
+        for raw in raws:
+            try:
+                objects.append(msgspec.json.decode(raw, type=kind))
+            except (msgspec.DecodeError, RecursionError):
+                faults += 1
+                snapshot.indexes.pop(_wire_name(table), None)
+        setattr(snapshot, table, objects)
+    return snapshot, faults
+
+
+SNAPSHOT_TABLES: Final[tuple[tuple[str, type[_Wire]], ...]] = (
+    ("jobs", JobPayload),
+    ("allocations", AllocationPayload),
+    ("nodes", NodePayload),
+    ("evaluations", EvaluationPayload),
+)
+
+
+def parse_time(text: str | None) -> float | None:
+    """A time as Nomad writes it, in seconds since the epoch; None for an absent or zero time, or one that is none."""
+    if not text or text.startswith("0001-01-01"):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def server_time_s(frame: Frame) -> float | None:
+    """The newest time that the payloads of a frame carry, in seconds: the clock of a raw recording."""
+    latest = 0.0
+    for event in frame.events or ():
+        payload = event.payload
+        if payload is None:
+            continue
+        if payload.allocation is not None:
+            latest = max(latest, payload.allocation.modify_time / 1e9)
+        elif payload.evaluation is not None:
+            latest = max(latest, payload.evaluation.modify_time / 1e9)
+        elif payload.node is not None:
+            latest = max(latest, float(payload.node.status_updated_at))
+        elif payload.job is not None and event.type == "JobRegistered":
+            latest = max(latest, payload.job.submit_time / 1e9)
+    return latest if 0 < latest < 2**33 else None

@@ -1,0 +1,332 @@
+"""What the rules may ask about a job: one question each, with the sentence that `explain` prints for it.
+
+A condition is a plain function of `Facts`. Its text says what is true when it holds, so that a verdict can be read as
+the conjunction of its sentences, and a rule that did not match as the first of its sentences that is false.
+
+Most conditions depend on a few words only (statuses, flags), and thousands of jobs share the same words. `Facts.key`
+names all of them that matter, so that the tables are interpreted once for each distinct key; only the conditions
+on time are asked for each job. A static condition must therefore read nothing that is not in the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final, NamedTuple
+
+from poseidon_reconciler.core.events import DesiredTransition, parse_time
+from poseidon_reconciler.core.records import LIVE_EVALUATION, Allocation, Evaluation, Job, Node
+from poseidon_reconciler.policy import PoolPolicy
+
+UNREACHABLE: Final = frozenset({"down", "disconnected", "gone"})
+
+
+class Facts:
+    """A job as it stands at `now`, under the policy of its environment."""
+
+    __slots__ = ("_live", "allocation", "job", "node", "now", "policy")
+
+    def __init__(self, job: Job, node: Node | None, policy: PoolPolicy, now: float) -> None:
+        self.job = job
+        self.policy = policy
+        self.now = now
+        self.node = node
+        self.allocation: Allocation | None = job.current
+        self._live: list[Evaluation] | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """Everything that static conditions read, and no more of it than they read in each case."""
+        job, a = self.job, self.allocation
+        if job.stop or job.gone is not None:
+            return job.kind, job.stop, job.gone
+        if a is None:
+            return job.kind, job.status, self._evaluation_flags()
+        data, node = a.data, self.node
+        node_key = (node.status, node.draining) if node is not None else None
+        if a.placed:
+            ran = a.ran or a.restarts > 0
+            first = len(job.allocations) == 1 and not data.previous_allocation
+            task = a.main_task_state
+            return (
+                job.kind,
+                job.used,
+                data.client_status,
+                task,
+                node_key,
+                ran,
+                first,
+                self.policy.disconnect_policy,
+            )
+        return (
+            job.kind,
+            job.status,
+            data.client_status,
+            data.desired_status,
+            node_key,
+            bool(data.next_allocation),
+            is_migration(data.desired_transition),
+            self._evaluation_flags(),
+            self.policy.disconnect_policy,
+        )
+
+    def _evaluation_flags(self) -> tuple[bool, bool, bool]:
+        pending = delayed = blocked = False
+        for evaluation in self.live_evaluations:
+            if evaluation.data.status == "blocked":
+                blocked = True
+            else:
+                pending = True
+                delayed = delayed or parse_time(evaluation.data.wait_until) is not None
+        return pending, delayed, blocked
+
+    @property
+    def client(self) -> str:
+        """The client status of the current allocation; empty without one."""
+        return self.allocation.data.client_status if self.allocation is not None else ""
+
+    @property
+    def desired(self) -> str:
+        return self.allocation.data.desired_status if self.allocation is not None else ""
+
+    @property
+    def placed(self) -> bool:
+        return self.allocation is not None and self.allocation.placed
+
+    @property
+    def node_status(self) -> str:
+        return self.node.status if self.node is not None else ""
+
+    @property
+    def live_evaluations(self) -> list[Evaluation]:
+        """The evaluations that Nomad still works on. A job that it called dead later than that has none."""
+        if self._live is None:
+            job = self.job
+            since = job.modify_index if job.status == "dead" else -1
+            self._live = [
+                evaluation
+                for evaluation in job.evaluations.values()
+                if evaluation.data.status in LIVE_EVALUATION and evaluation.data.modify_index >= since
+            ]
+        return self._live
+
+    @property
+    def start_due_at(self) -> float:
+        """When the current attempt to start must have succeeded."""
+        began = self.allocation.first_seen if self.allocation is not None else self.job.first_seen
+        return began + self.policy.start_deadline_s
+
+    @property
+    def disconnect_ends_at(self) -> float | None:
+        """When a runner on an unreachable node stops being open; None while only others can end that."""
+        since = max(self.node.since if self.node else 0.0, self.allocation.since if self.allocation else 0.0)
+        policy = self.policy.disconnect_policy
+        if policy == "at-least":
+            return since + self.policy.lost_grace_s if self.node_status == "down" else None
+        if policy == "exactly" and self.job.stop_after_s is not None:
+            return since + self.job.stop_after_s + self.job.kill_timeout_s + self.policy.clock_margin_s
+        return None
+
+
+def is_migration(transition: DesiredTransition | None) -> bool:
+    """Whether an allocation was ordered off its node, with or (newer servers, batch jobs) without a successor."""
+    return transition is not None and bool(transition.migrate or transition.migrate_disable_placement)
+
+
+class Condition(NamedTuple):
+    """A question about a job; `text` is the sentence that is true when it holds. `timed`: the answer can change with
+    time alone.
+    """
+
+    text: str
+    holds: Callable[[Facts], bool]
+    timed: bool
+
+
+def _condition(text: str, *, timed: bool = False) -> Callable[[Callable[[Facts], bool]], Condition]:
+    return lambda holds: Condition(text, holds, timed)
+
+
+@_condition("the job was stopped, purged or collected")
+def deregistered(f: Facts) -> bool:
+    return f.job.gone is not None or f.job.stop
+
+
+@_condition("somebody stopped the job")
+def stopped(f: Facts) -> bool:
+    return f.job.stop or f.job.gone == "stopped"
+
+
+@_condition("the job was purged or collected, or is in no list any more")
+def absent(f: Facts) -> bool:
+    return f.job.gone is not None
+
+
+@_condition("the job is marked used")
+def marked_used(f: Facts) -> bool:
+    return f.job.used
+
+
+@_condition("its current allocation is meant to run and has not ended")
+def placed(f: Facts) -> bool:
+    return f.placed
+
+
+@_condition("no allocation of it is meant to run")
+def not_placed(f: Facts) -> bool:
+    return not f.placed
+
+
+@_condition("its current allocation runs and is meant to")
+def running(f: Facts) -> bool:
+    return f.client == "running" and f.desired == "run"
+
+
+@_condition("its main task runs")
+def task_running(f: Facts) -> bool:
+    return f.allocation is not None and f.allocation.main_task_state in ("running", "")
+
+
+@_condition("its node can be reached")
+def reachable(f: Facts) -> bool:
+    return f.client != "unknown" and f.node_status not in UNREACHABLE
+
+
+@_condition("its node is down, disconnected or removed, or its allocation unknown")
+def unreachable(f: Facts) -> bool:
+    return f.client == "unknown" or f.node_status in UNREACHABLE
+
+
+@_condition("its node does not drain")
+def not_draining(f: Facts) -> bool:
+    return f.node is None or not f.node.draining
+
+
+@_condition("its allocation still runs, but its stop is ordered")
+def stopping(f: Facts) -> bool:
+    return f.client == "running" and f.desired != "run"
+
+
+@_condition("nothing follows: no next allocation, no live evaluation")
+def nothing_follows(f: Facts) -> bool:
+    return not (f.allocation and f.allocation.data.next_allocation) and not f.live_evaluations
+
+
+@_condition("the disconnect policy still leaves its fate open", timed=True)
+def fate_open(f: Facts) -> bool:
+    if f.policy.disconnect_policy == "leave-alone":
+        return True
+    if f.node_status == "gone":
+        return False
+    ends_at = f.disconnect_ends_at
+    return ends_at is None or f.now < ends_at
+
+
+@_condition("under its disconnect policy the old copy counts while it may still run")
+def old_copy_counts(f: Facts) -> bool:
+    return f.policy.disconnect_policy != "at-least"
+
+
+@_condition("no allocation is known")
+def no_allocation(f: Facts) -> bool:
+    return f.allocation is None
+
+
+@_condition("its allocation or its main task is still pending")
+def waits_for_task(f: Facts) -> bool:
+    if not f.placed or f.allocation is None:
+        return False
+    return f.client == "pending" or (f.client == "running" and f.allocation.main_task_state not in ("running", ""))
+
+
+@_condition("it is the job's first allocation and never ran")
+def first_allocation(f: Facts) -> bool:
+    a = f.allocation
+    return a is not None and not a.ran and len(f.job.allocations) == 1 and not a.data.previous_allocation
+
+
+@_condition("the same allocation ran before")
+def ran_before(f: Facts) -> bool:
+    return f.allocation is not None and (f.allocation.ran or f.allocation.restarts > 0)
+
+
+@_condition("the start deadline has not passed", timed=True)
+def before_start_deadline(f: Facts) -> bool:
+    return f.now < f.start_due_at
+
+
+@_condition("an evaluation of it is pending")
+def evaluation_pending(f: Facts) -> bool:
+    return any(evaluation.data.status != "blocked" for evaluation in f.live_evaluations)
+
+
+@_condition("an evaluation of it waits for its time")
+def evaluation_delayed(f: Facts) -> bool:
+    return any(
+        evaluation.data.status != "blocked" and parse_time(evaluation.data.wait_until) is not None
+        for evaluation in f.live_evaluations
+    )
+
+
+@_condition("an evaluation of it is blocked: it waits for capacity")
+def evaluation_blocked(f: Facts) -> bool:
+    return any(evaluation.data.status == "blocked" for evaluation in f.live_evaluations)
+
+
+@_condition("its allocation names the one that follows")
+def linked(f: Facts) -> bool:
+    return f.allocation is not None and bool(f.allocation.data.next_allocation)
+
+
+@_condition("Nomad says that the job runs")
+def nomad_says_running(f: Facts) -> bool:
+    return f.job.status == "running"
+
+
+@_condition("Nomad does not call the job dead")
+def not_dead(f: Facts) -> bool:
+    return f.job.status != "dead"
+
+
+@_condition("nothing has happened for less than the start deadline", timed=True)
+def quiet_within_deadline(f: Facts) -> bool:
+    return f.now < f.job.quiet_since + f.policy.start_deadline_s
+
+
+@_condition("nothing has happened for less than the grace period", timed=True)
+def quiet_within_grace(f: Facts) -> bool:
+    return f.now < f.job.quiet_since + f.policy.lost_grace_s
+
+
+@_condition("the newest allocation failed")
+def newest_failed(f: Facts) -> bool:
+    return f.client == "failed"
+
+
+@_condition("the newest allocation is complete")
+def newest_complete(f: Facts) -> bool:
+    return f.client == "complete"
+
+
+@_condition("the newest allocation is lost")
+def newest_lost(f: Facts) -> bool:
+    return f.client == "lost"
+
+
+@_condition("the newest allocation was stopped before it ran")
+def newest_pending(f: Facts) -> bool:
+    return f.client == "pending"
+
+
+@_condition("the newest allocation was moved off a draining node")
+def migrated(f: Facts) -> bool:
+    return f.allocation is not None and is_migration(f.allocation.data.desired_transition)
+
+
+@_condition("the newest allocation is lost, or on a node that cannot be reached")
+def newest_out_of_reach(f: Facts) -> bool:
+    return f.client in ("lost", "unknown") or (f.client == "running" and f.node_status in UNREACHABLE)
+
+
+@_condition("its node cannot be reached")
+def node_unreachable(f: Facts) -> bool:
+    return f.node_status in UNREACHABLE

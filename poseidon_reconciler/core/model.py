@@ -1,0 +1,342 @@
+"""The cluster as the events tell it: who exists, in which state, and what changed since somebody last looked.
+
+Events only change the model; they decide nothing. They may come twice, late, or never: every object carries
+the index of its last change, and what is older than that is ignored. A job that is gone stays as a tombstone for a
+while, so that late events of it cannot raise it from the dead; then it is forgotten with all that hangs on it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final
+
+from poseidon_reconciler.core.events import (
+    UNKNOWN,
+    AllocationPayload,
+    EvaluationPayload,
+    Event,
+    Frame,
+    JobPayload,
+    NodePayload,
+)
+from poseidon_reconciler.core.ids import parse_job_id
+from poseidon_reconciler.core.records import (
+    LIVE_EVALUATION,
+    Allocation,
+    Environment,
+    Evaluation,
+    GoneCause,
+    Job,
+    Node,
+    Origin,
+)
+
+RETENTION_S: Final = 3600.0
+# Nomad itself keeps a handful of each; a job that fails for days must not fill our memory.
+_MAX_ALLOCATIONS: Final = 32
+_MAX_EVALUATIONS: Final = 16
+
+_DEREGISTERED: Final = frozenset({"JobDeregistered", "JobBatchDeregistered"})
+_NODE_GONE: Final = "NodeDeregistration"
+
+
+class Model:
+    """All jobs, allocations, evaluations and nodes of one namespace.
+
+    Attributes:
+        index: the highest Raft index seen.
+        changed: the jobs that must be judged anew, in the order in which they changed; whoever judges clears it.
+        retention_s: how long a job that is gone is remembered, in seconds.
+    """
+
+    def __init__(self, namespace: str = "default", retention_s: float = RETENTION_S) -> None:
+        self.namespace = namespace
+        self.retention_s = retention_s
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything: a new epoch of the cluster begins."""
+        self.index = UNKNOWN
+        self.jobs: dict[str, Job] = {}
+        self.nodes: dict[str, Node] = {}
+        self.environments: dict[str, Environment] = {}
+        self.changed: dict[str, Job] = {}
+        self.nodes_changed: dict[str, Node] = {}
+        self._forget_at: list[tuple[float, str]] = []
+        # What was created up to here and is not known does not exist any more: a whole list did not have it.
+        self.job_floor = self.allocation_floor = self.evaluation_floor = self.node_floor = UNKNOWN
+
+    def apply(self, frame: Frame, now: float) -> None:
+        """Takes in the events of one line. `now` is when it was received, in seconds; it never goes back."""
+        newest = frame.index >= self.index
+        if newest:
+            self.index = frame.index
+        for event in frame.events or ():
+            if event.payload is not None and (event.namespace == self.namespace or event.topic == "Node"):
+                self._apply_event(event, Origin(frame.index, event.type), newest, now)
+
+    def _apply_event(self, event: Event, origin: Origin, newest: bool, now: float) -> None:
+        payload, topic = event.payload, event.topic
+        assert payload is not None
+        if topic == "Allocation" and payload.allocation is not None:
+            self.take_allocation(payload.allocation, origin, now)
+        elif topic == "Evaluation" and payload.evaluation is not None:
+            if event.type in _DEREGISTERED:
+                self._deregister(payload.evaluation.job_id, origin, now)
+            self.take_evaluation(payload.evaluation, origin, now)
+        elif topic == "Job" and payload.job is not None:
+            if event.type in _DEREGISTERED and (payload.deleted or not payload.job.stop):
+                self._deregister(payload.job.id, origin, now)
+            else:
+                self.take_job(payload.job, origin, now, newest=newest)
+        elif topic == "Node" and payload.node is not None:
+            self.take_node(payload.node, origin, now)
+
+    # --- one object each; lists come here too ---------------------------------------------------------------
+
+    def take_job(self, data: JobPayload, origin: Origin, now: float, *, newest: bool) -> bool:
+        """Takes in a job; `newest` says that nothing newer was seen on this stream. Returns whether it was news."""
+        if data.type not in (None, "batch"):
+            return False
+        job = self._track(data.id, now, is_new=data.create_index > self.job_floor)
+        if job is None:
+            return False
+        if data.modify_index == UNKNOWN:
+            data.modify_index = origin.index
+        if not self._is_news(job, data, newest):
+            return False
+        if job.gone is not None or (job.seen and 0 <= job.create_index < data.create_index):
+            self._begin_anew(job)
+        if data.status != job.status or data.stop != job.stop or data.job_modify_index != job.job_modify_index:
+            job.quiet_since = now
+        job.take(data, origin)
+        self.changed[job.id] = job
+        return True
+
+    @staticmethod
+    def _is_news(job: Job, data: JobPayload, newest: bool) -> bool:
+        """Whether a payload is newer than what is known of the job.
+
+        One Raft entry may change a job twice, and both lines carry the same index: the last one wins, but a repeat
+        of one of them is no third change.
+        """
+        if job.gone is not None and data.modify_index <= job.gone_index:
+            return False
+        if data.modify_index == job.modify_index and job.seen:
+            # A list was read after all that happened at its index; events can only repeat it.
+            if data.task_groups is not None and not job.whole:
+                job.take_groups(data.task_groups)
+            if not newest or job.origin.type == "list" or data.status in job.statuses:
+                return False
+            job.statuses += (data.status,)
+            return True
+        if data.modify_index < job.modify_index:
+            return False
+        job.statuses = (data.status,)
+        return True
+
+    def take_allocation(self, data: AllocationPayload, origin: Origin, now: float) -> bool:
+        """Takes in an allocation. Returns whether it was news."""
+        if data.task_group == "config":
+            return False
+        is_new = not UNKNOWN < data.create_index <= self.allocation_floor
+        job = self._track(data.job_id, now, is_new=is_new)
+        if job is None or job.gone is not None:
+            return False
+        if data.modify_index == UNKNOWN:
+            data.modify_index = origin.index
+        allocation = job.allocations.get(data.id)
+        if allocation is None:
+            if not is_new or UNKNOWN < data.create_index <= job.allocation_floor:
+                return False
+            allocation = Allocation(data, origin, first_seen=now, since=now)
+            job.allocations[data.id] = allocation
+            self._node(data.node_id).jobs[job.id] = job
+            changed = True
+        else:
+            old = allocation.data
+            if data.modify_index <= old.modify_index:
+                return False
+            _keep_what_a_stub_lacks(data, old)
+            changed = data.client_status != old.client_status or data.desired_status != old.desired_status
+        allocation.take(data, origin)
+        if changed:
+            allocation.since = now
+            before = job.current
+            job.choose_current()
+            if job.current is allocation or job.current is not before:
+                job.quiet_since = now
+            if len(job.allocations) > _MAX_ALLOCATIONS:
+                _drop_oldest_allocation(job)
+        self.changed[job.id] = job
+        return True
+
+    def take_evaluation(self, data: EvaluationPayload, origin: Origin, now: float) -> bool:
+        """Takes in an evaluation. Returns whether it was news."""
+        is_new = not UNKNOWN < data.create_index <= self.evaluation_floor
+        job = self._track(data.job_id, now, is_new=is_new)
+        if job is None or job.gone is not None:
+            return False
+        if data.modify_index == UNKNOWN:
+            data.modify_index = origin.index
+        evaluation = job.evaluations.get(data.id)
+        if evaluation is None:
+            if not is_new or UNKNOWN < data.create_index <= job.evaluation_floor:
+                return False
+            job.evaluations[data.id] = Evaluation(data, origin, first_seen=now)
+            job.quiet_since = now
+            if len(job.evaluations) > _MAX_EVALUATIONS:
+                _drop_oldest_evaluation(job)
+        else:
+            if data.modify_index <= evaluation.data.modify_index:
+                return False
+            if data.status != evaluation.data.status:
+                job.quiet_since = now
+            evaluation.data, evaluation.origin = data, origin
+        # While an allocation is meant to run, evaluations come and go without meaning anything for the job.
+        if job.current is None or not job.current.placed:
+            self.changed[job.id] = job
+        return True
+
+    def take_node(self, data: NodePayload, origin: Origin, now: float) -> bool:
+        """Takes in a node. Returns whether it was news."""
+        if data.modify_index == UNKNOWN:
+            data.modify_index = origin.index
+        if data.id not in self.nodes and data.modify_index <= self.node_floor:
+            return False
+        node = self._node(data.id)
+        if data.modify_index <= node.modify_index:
+            return False
+        node.modify_index, node.origin, node.name = data.modify_index, origin, data.name or node.name
+        status = "gone" if origin.type == _NODE_GONE else data.status
+        self.set_node(node, status, data.draining, now)
+        return True
+
+    def set_node(self, node: Node, status: str, draining: bool, now: float) -> None:
+        """Changes what is known of a node, and has the jobs that are placed on it judged anew."""
+        if (status, draining) == (node.status, node.draining):
+            return
+        node.status, node.draining, node.since = status, draining, now
+        self.nodes_changed[node.id] = node
+        for job in list(node.jobs.values()):
+            if any(allocation.data.node_id == node.id for allocation in job.allocations.values()):
+                self.changed[job.id] = job
+            else:
+                del node.jobs[job.id]
+
+    # --- the end of a job ------------------------------------------------------------------------------------
+
+    def _deregister(self, job_id: str, origin: Origin, now: float) -> None:
+        """A job was deregistered and no Job event says that it is still there: it was purged or collected.
+
+        A stop without purge sends its Job event (with `Stop`) at the same index, before or after.
+        """
+        job = self.jobs.get(job_id)
+        if job is None or job.gone is not None or origin.index < job.modify_index:
+            return
+        if job.stop and origin.type == "JobDeregistered" and origin.index == job.modify_index:
+            return
+        self.end(job, "collected" if origin.type == "JobBatchDeregistered" else "purged", origin, now)
+
+    def end(self, job: Job, cause: GoneCause, origin: Origin, now: float) -> None:
+        """Turns a job into a tombstone. A job that was stopped before keeps that as its cause."""
+        job.gone = "stopped" if job.stop else cause
+        job.gone_index, job.gone_at, job.origin = origin.index, now, origin
+        heapq.heappush(self._forget_at, (now + self.retention_s, job.id))
+        self.changed[job.id] = job
+
+    def forget(self, now: float) -> list[Job]:
+        """Forgets the jobs that have been gone for longer than the retention; returns them."""
+        forgotten = []
+        while self._forget_at and self._forget_at[0][0] <= now:
+            job = self.jobs.get(heapq.heappop(self._forget_at)[1])
+            if job is None:
+                continue
+            if self._is_forgettable(job, now):
+                self._drop(job)
+                forgotten.append(job)
+            elif not job.seen:
+                heapq.heappush(self._forget_at, (now + self.retention_s, job.id))
+        return forgotten
+
+    def _is_forgettable(self, job: Job, now: float) -> bool:
+        if job.gone is not None:
+            return now - job.gone_at >= self.retention_s
+        return not job.seen and (job.current is None or not job.current.placed)
+
+    def _drop(self, job: Job) -> None:
+        del self.jobs[job.id]
+        self.changed.pop(job.id, None)
+        for allocation in job.allocations.values():
+            self._node(allocation.data.node_id).jobs.pop(job.id, None)
+        environment = self.environments[job.environment_id]
+        if job.kind == "environment":
+            environment.template = None
+        else:
+            environment.runners.pop(job.id, None)
+        if environment.template is None and not environment.runners:
+            del self.environments[environment.id]
+
+    @staticmethod
+    def _begin_anew(job: Job) -> None:
+        """The same id was registered again: nothing of the earlier job counts any more."""
+        job.gone, job.gone_index = None, UNKNOWN
+        job.allocations, job.evaluations, job.current = {}, {}, None
+        job.used, job.target, job.whole = False, None, False
+        job.version = job.job_modify_index = UNKNOWN
+
+    # --- finding, or beginning to follow -----------------------------------------------------------------------
+
+    def _track(self, job_id: str, now: float, *, is_new: bool) -> Job | None:
+        """The record of a job, made if the id is one of ours and the job can be new; else None."""
+        job = self.jobs.get(job_id)
+        if job is None and is_new and (name := parse_job_id(job_id)) is not None:
+            job = Job(job_id, name.kind, name.environment_id, first_seen=now, quiet_since=now)
+            self.jobs[job_id] = job
+            environment = self.environments.get(name.environment_id)
+            if environment is None:
+                environment = self.environments[name.environment_id] = Environment(name.environment_id)
+            if name.kind == "environment":
+                environment.template = job
+            else:
+                environment.runners[job_id] = job
+            # Until the job itself is seen, it is only hearsay: forgotten if nothing confirms it.
+            heapq.heappush(self._forget_at, (now + self.retention_s, job_id))
+        return job
+
+    def _node(self, node_id: str) -> Node:
+        node = self.nodes.get(node_id)
+        if node is None:
+            node = self.nodes[node_id] = Node(node_id)
+        return node
+
+
+def _keep_what_a_stub_lacks(new: AllocationPayload, old: AllocationPayload) -> None:
+    """Carries over what a list's stub leaves out; a link between allocations, once made, is never undone."""
+    new.next_allocation = new.next_allocation or old.next_allocation
+    new.previous_allocation = new.previous_allocation or old.previous_allocation
+    if new.alloc_modify_index == UNKNOWN:
+        new.alloc_modify_index = old.alloc_modify_index
+    elif new.job_version == UNKNOWN and new.alloc_modify_index == old.alloc_modify_index:
+        new.job_version = old.job_version
+    if new.desired_transition is None:
+        new.desired_transition = old.desired_transition
+
+
+def _drop_oldest_allocation(job: Job) -> None:
+    oldest = min(
+        (a.data for a in job.allocations.values() if a is not job.current),
+        key=lambda data: (data.create_index, data.id),
+    )
+    job.allocation_floor = max(job.allocation_floor, oldest.create_index)
+    del job.allocations[oldest.id]
+
+
+def _drop_oldest_evaluation(job: Job) -> None:
+    ended = [e.data for e in job.evaluations.values() if e.data.status not in LIVE_EVALUATION]
+    oldest = min(
+        ended or [e.data for e in job.evaluations.values()],
+        key=lambda data: (data.create_index, data.id),
+    )
+    job.evaluation_floor = max(job.evaluation_floor, oldest.create_index)
+    del job.evaluations[oldest.id]

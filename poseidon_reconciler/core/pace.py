@@ -1,0 +1,96 @@
+"""How fast, and when not at all: rates, and the hold while many things die together.
+
+Repairing in the middle of an outage is how one becomes a second outage: half of what looks dead comes back by itself,
+and the rest cannot start on agents that are busy returning.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from poseidon_reconciler.policy import PacePolicy
+
+_LEAST_LOSSES_OF_A_STORM: Final = 3
+
+
+class RateLimit:
+    """At most `rate` takings a second in the long run, and at most one second's worth of them at once.
+
+    Kept as the time at which the next taking would be due if they came evenly (the generic cell rate algorithm), because
+    "may I" and "when may I" must agree to the last bit: whoever waits until `next_at` must not have to wait again.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._interval_s = 1 / rate
+        self._burst_s = max(0.0, 1 - self._interval_s)
+        self._due = 0.0
+
+    def take(self, now: float) -> bool:
+        """Takes one if it may be taken now."""
+        if now < self.next_at():
+            return False
+        self._due = max(self._due, now) + self._interval_s
+        return True
+
+    def next_at(self) -> float:
+        """From when on the next can be taken."""
+        return self._due - self._burst_s
+
+
+class StormWatch:
+    """Notices that many runners or nodes were lost within a short time, and when it has been quiet again.
+
+    Attributes:
+        since: when the present storm began; None while there is none.
+    """
+
+    def __init__(self, policy: PacePolicy) -> None:
+        self.since: float | None = None
+        self._policy = policy
+        self._last_disturbance = 0.0
+        self._runners: dict[str, float] = {}
+        self._nodes: dict[str, float] = {}
+
+    def runner_lost(self, job_id: str, now: float) -> None:
+        self._runners.pop(job_id, None)
+        self._runners[job_id] = now
+        self._last_disturbance = now
+
+    def node_changed(self, node_id: str, *, lost: bool, now: float) -> None:
+        if lost:
+            self._nodes.pop(node_id, None)
+            self._nodes[node_id] = now
+        self._last_disturbance = now
+
+    def update(self, known_runners: int, known_nodes: int, now: float) -> None:
+        """Begins or ends a storm by what was noted; to be called after each note, and when `until` has come."""
+        _expire(self._runners, now - self._policy.storm_window_s)
+        _expire(self._nodes, now - self._policy.storm_window_s)
+        if self.since is None:
+            share = self._policy.storm_share
+            many_runners = len(self._runners) >= max(_LEAST_LOSSES_OF_A_STORM, share * known_runners)
+            many_nodes = len(self._nodes) >= max(1, share * known_nodes)
+            if many_runners or many_nodes:
+                self.since = now
+        elif now >= self._until(self.since):
+            self.since = None
+            self._runners.clear()
+            self._nodes.clear()
+
+    @property
+    def until(self) -> float | None:
+        """When the present storm ends if nothing else happens."""
+        return None if self.since is None else self._until(self.since)
+
+    def _until(self, since: float) -> float:
+        quiet = self._last_disturbance + self._policy.storm_settle_s
+        return min(quiet, since + self._policy.storm_max_hold_s)
+
+
+def _expire(times: dict[str, float], before: float) -> None:
+    """Drops the entries that are older; the oldest stand first."""
+    while times:
+        first = next(iter(times))
+        if times[first] >= before:
+            return
+        del times[first]

@@ -1,0 +1,84 @@
+"""The whole core as one value that is fed and asked: lines and time in, changes and actions out.
+
+`run` feeds it from the network and executes what it decides; `replay` feeds it from a file and writes down what it decides.
+Both get the same answers to the same input, because there is nothing else in here: no clock, no chance, no I/O.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from poseidon_reconciler.core.diagnosis import Change, Diagnosis
+from poseidon_reconciler.core.events import Frame, Snapshot
+from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.model import RETENTION_S, Model
+from poseidon_reconciler.core.plan import Planner
+from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.snapshots import SnapshotReader
+from poseidon_reconciler.policy import Policy
+
+
+class Step(NamedTuple):
+    """What one input, or the passing of time, led to."""
+
+    at: float
+    changes: list[Change]
+    actions: list[Action]
+    forgotten: list[Job]
+
+
+class Reconciler:
+    """Model, diagnosis and plan, in step with each other.
+
+    All times are in seconds and never go back: an earlier `now` is taken for the latest one that was given.
+    """
+
+    def __init__(self, policy: Policy, *, retention_s: float = RETENTION_S) -> None:
+        self.policy = policy
+        self.now = 0.0
+        self.model = Model(policy.namespace, retention_s)
+        self.snapshots = SnapshotReader(self.model)
+        self.diagnosis = Diagnosis(self.model, policy)
+        self.planner = Planner(self.model, self.diagnosis, policy)
+
+    def feed_frame(self, frame: Frame, now: float) -> Step:
+        """Takes in one line of the event stream, received at `now`."""
+        self.now = max(now, self.now)
+        self.model.apply(frame, self.now)
+        return self._decide()
+
+    def feed_snapshot(self, snapshot: Snapshot, now: float) -> Step:
+        """Takes in lists that were read from the API by `now`."""
+        self.now = max(now, self.now)
+        if self.snapshots.merge(snapshot, self.now):
+            self.diagnosis.clear()
+            self.planner.clear()
+        elif snapshot.jobs is not None and "Jobs" in snapshot.indexes:
+            for environment_id in self.planner.ledger.lapse(snapshot.indexes["Jobs"], self.model.jobs):
+                self.diagnosis.touched[environment_id] = None
+        return self._decide()
+
+    def connection_opened(self) -> None:
+        """A new stream was opened: lists that follow must be newer than all that was seen until now."""
+        self.snapshots.connection_opened()
+
+    def advance(self, now: float) -> Step:
+        """Lets time pass up to `now`."""
+        self.now = max(now, self.now)
+        return self._decide()
+
+    def next_due(self) -> float | None:
+        """When something changes by time alone, if nothing comes in before; None if never."""
+        dues = [due for due in (self.diagnosis.next_due(), self.planner.next_due()) if due is not None]
+        return min(dues, default=None)
+
+    def _decide(self) -> Step:
+        now = self.now
+        forgotten = self.model.forget(now)
+        if forgotten:
+            self.diagnosis.forget(forgotten)
+            for job in forgotten:
+                self.planner.ledger.forget(job.id)
+        changes = self.diagnosis.update(now)
+        self.planner.observe(changes, now)
+        return Step(now, changes, self.planner.plan(now), forgotten)

@@ -1,0 +1,205 @@
+"""What is remembered of each object of the cluster: the last that Nomad said of it, and when we heard it.
+
+Times are ours (when a line was received), never the payload's: clocks of servers and agents differ, and a
+grace period must not depend on which of them was right. All records are without the collector's bookkeeping
+(`gc=False`): they hold no cycles, and with 100 000 runners its passes would cost more than the work itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from poseidon_reconciler.core.events import (
+    UNKNOWN,
+    AllocationPayload,
+    EvaluationPayload,
+    JobPayload,
+    TaskGroup,
+)
+from poseidon_reconciler.core.ids import Kind
+
+GoneCause = Literal["stopped", "purged", "collected", "vanished"]
+
+LIVE_EVALUATION: Final = frozenset({"pending", "blocked"})
+MAX_TARGET: Final = 1_000_000
+
+_PLACED_CLIENT: Final = frozenset({"running", "pending", "unknown"})
+_CONFIG_GROUP: Final = "config"
+_MAIN_TASK: Final = "default-task"
+
+
+class Origin(Struct, gc=False, frozen=True):
+    """Where a fact came from: an event of the stream (its Raft index and type), or a list (type `list`)."""
+
+    index: int
+    type: str
+
+
+class Allocation(Struct, gc=False):
+    """An allocation of one of our jobs.
+
+    Attributes:
+        since: when its statuses last changed.
+        placed: whether Nomad wants it to run and it has not ended.
+        ran: whether its main task was ever seen running.
+    """
+
+    data: AllocationPayload
+    origin: Origin
+    first_seen: float
+    since: float
+    placed: bool = False
+    ran: bool = False
+
+    def take(self, data: AllocationPayload, origin: Origin) -> None:
+        """Takes over what a payload says."""
+        self.data, self.origin = data, origin
+        self.placed = data.desired_status == "run" and data.client_status in _PLACED_CLIENT
+        if data.client_status == "running" and not self.ran:
+            self.ran = self.main_task_state in ("running", "")
+
+    @property
+    def main_task_state(self) -> str:
+        """The state of the task that learners' code runs in; empty if the sender did not tell any."""
+        states = self.data.task_states
+        if not states:
+            return ""
+        main = states.get(_MAIN_TASK)
+        if main is not None:
+            return main.state
+        return "pending" if any(task.state == "pending" for task in states.values()) else "running"
+
+    @property
+    def restarts(self) -> int:
+        states = self.data.task_states
+        return max([task.restarts for task in states.values()]) if states else 0
+
+
+class Evaluation(Struct, gc=False):
+    """An evaluation of one of our jobs; ended ones are kept for a while to recognize late repeats."""
+
+    data: EvaluationPayload
+    origin: Origin
+    first_seen: float
+
+
+class Job(Struct, gc=False):
+    """An environment's or a runner's job with all that hangs on it.
+
+    Attributes:
+        seen: whether the job itself was ever seen; its allocations may come first.
+        whole: whether its task groups were seen (a list's stub has none).
+        used: the mark that Poseidon sets when it hands the runner to a learner.
+        target: the pool's target size (environments); None where unknown or no number.
+        stop_after_s, kill_timeout_s: how long an agent without a server leaves the task running (None: for ever),
+            and how long the task may take to end.
+        gone, gone_index: why the job is no more, and the index at which that was known.
+        quiet_since: when anything last happened that could bring the job (back) to life.
+        statuses: the statuses seen at `modify_index`, in order: two lines may tell of one index.
+    """
+
+    id: str
+    kind: Kind
+    environment_id: str
+    seen: bool = False
+    whole: bool = False
+    status: str = ""
+    stop: bool = False
+    version: int = UNKNOWN
+    create_index: int = UNKNOWN
+    modify_index: int = UNKNOWN
+    job_modify_index: int = UNKNOWN
+    used: bool = False
+    target: int | None = None
+    stop_after_s: float | None = None
+    kill_timeout_s: float = 5.0
+    origin: Origin = Origin(UNKNOWN, "")
+    statuses: tuple[str, ...] = ()
+    gone: GoneCause | None = None
+    gone_index: int = UNKNOWN
+    gone_at: float = 0.0
+    first_seen: float = 0.0
+    quiet_since: float = 0.0
+    allocations: dict[str, Allocation] = {}
+    allocation_floor: int = UNKNOWN
+    evaluations: dict[str, Evaluation] = {}
+    evaluation_floor: int = UNKNOWN
+    current: Allocation | None = None
+
+    def take(self, data: JobPayload, origin: Origin) -> None:
+        """Takes over what a payload says; what a list's stub lacks stays as it was."""
+        self.seen = True
+        self.status, self.stop, self.origin = data.status, data.stop, origin
+        self.create_index, self.modify_index = data.create_index, data.modify_index
+        if data.version != UNKNOWN:
+            self.version = data.version
+        # The groups change with the version only; reading them again at each change of status would be waste.
+        if data.task_groups is not None and not (self.whole and data.job_modify_index == self.job_modify_index):
+            self.take_groups(data.task_groups)
+        if data.job_modify_index != UNKNOWN:
+            self.job_modify_index = data.job_modify_index
+
+    def take_groups(self, groups: list[TaskGroup]) -> None:
+        self.whole = True
+        for group in groups:
+            if group.name == _CONFIG_GROUP:
+                meta = group.meta or {}
+                self.used = self.kind == "runner" and meta.get("used") == "true"
+                self.target = _pool_size(meta.get("prewarmingPoolSize"))
+            else:
+                disconnect = group.disconnect
+                stop_after = disconnect.stop_on_client_after if disconnect else None
+                stop_after = stop_after or group.stop_after_client_disconnect
+                self.stop_after_s = stop_after / 1e9 if stop_after else None
+                self.kill_timeout_s = max(((task.kill_timeout or 0) / 1e9 for task in group.tasks or ()), default=0.0)
+
+    def choose_current(self) -> None:
+        """Finds the allocation that stands for the job: the newest that is meant to run, else the newest."""
+        best: Allocation | None = None
+        best_rank = (False, UNKNOWN, "")
+        for allocation in self.allocations.values():
+            rank = (allocation.placed, allocation.data.create_index, allocation.data.id)
+            if best is None or rank > best_rank:
+                best, best_rank = allocation, rank
+        self.current = best
+
+    def is_current_version(self, allocation: AllocationPayload) -> bool:
+        """Whether an allocation belongs to the job's current version, by what its sender told; yes in doubt."""
+        if allocation.job_version != UNKNOWN and self.version != UNKNOWN:
+            return allocation.job_version == self.version
+        if allocation.alloc_modify_index != UNKNOWN:
+            return allocation.alloc_modify_index >= self.job_modify_index
+        return True
+
+
+class Node(Struct, gc=False):
+    """A client node. `status` is Nomad's, `gone` when it was removed, empty when it was never seen itself.
+    `since` is when status or draining last changed; `jobs` are those that were placed there.
+    """
+
+    id: str
+    name: str = ""
+    status: str = ""
+    draining: bool = False
+    modify_index: int = UNKNOWN
+    origin: Origin = Origin(UNKNOWN, "")
+    since: float = 0.0
+    jobs: dict[str, Job] = {}
+
+
+class Environment(Struct, gc=False):
+    """An execution environment: its own job, if any is known, and its runners."""
+
+    id: str
+    template: Job | None = None
+    runners: dict[str, Job] = {}
+
+
+def _pool_size(text: str | None) -> int | None:
+    """The target that a template asks for; a negative one is none, an absurd one is bounded."""
+    try:
+        return min(max(int(text or ""), 0), MAX_TARGET)
+    except ValueError:
+        return None

@@ -1,0 +1,139 @@
+"""Lists into the model: the truth after every (re)connect, and the only way to learn of what no event told.
+
+Each list is true at its index. It confirms or corrects what is older, says nothing about what is newer, and an
+object that is older than the list and not in it is gone. A list that was not read says nothing at all.
+
+A list whose index lies before one that the cluster had already passed is of another history: the cluster was
+restored from a snapshot, or it is another one. Then nothing that is remembered may be acted upon.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from poseidon_reconciler.core.events import UNKNOWN, Snapshot
+from poseidon_reconciler.core.model import Model
+from poseidon_reconciler.core.records import LIVE_EVALUATION, Job, Origin
+
+LIST: Final = "list"
+
+
+class SnapshotReader:
+    """Merges snapshots into a model, and notices when the cluster's history starts again.
+
+    Attributes:
+        epoch: how often the history started again.
+        drift: how many objects the lists knew better than the stream, over all lists but an epoch's first.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.epoch = 0
+        self.drift = 0
+        self._model = model
+        # The index that every list read from now on must have reached, by table.
+        self._passed: dict[str, int] = {}
+
+    def connection_opened(self) -> None:
+        """A stream was opened: lists that are read after this are newer than every event before it."""
+        for table, highest in self._highest_indexes().items():
+            self._passed[table] = max(highest, self._passed.get(table, UNKNOWN))
+
+    def merge(self, snapshot: Snapshot, now: float) -> bool:
+        """Merges what was read; returns whether that begins a new epoch (the model is then cleared before)."""
+        new_epoch = any(snapshot.indexes.get(table, passed) < passed for table, passed in self._passed.items())
+        if new_epoch:
+            self._model.clear()
+            self._passed.clear()
+            self.epoch += 1
+        first = not self._passed
+        news = (
+            self._merge_nodes(snapshot, now)
+            + self._merge_jobs(snapshot, now)
+            + self._merge_allocations(snapshot, now)
+            + self._merge_evaluations(snapshot, now)
+        )
+        self._passed.update(snapshot.indexes)
+        if not first:
+            self.drift += news
+        return new_epoch
+
+    def _highest_indexes(self) -> dict[str, int]:
+        """The highest index at which an object of each table was seen to change."""
+        jobs = self._model.jobs.values()
+        return {
+            "Jobs": max((job.modify_index for job in jobs), default=UNKNOWN),
+            "Allocations": max(
+                (a.data.modify_index for job in jobs for a in job.allocations.values()), default=UNKNOWN
+            ),
+            "Evaluations": max(
+                (e.data.modify_index for job in jobs for e in job.evaluations.values()), default=UNKNOWN
+            ),
+            "Nodes": max((node.modify_index for node in self._model.nodes.values()), default=UNKNOWN),
+        }
+
+    def _merge_nodes(self, snapshot: Snapshot, now: float) -> int:
+        if snapshot.nodes is None:
+            return 0
+        origin = Origin(snapshot.indexes.get("Nodes", UNKNOWN), LIST)
+        news = sum([self._model.take_node(data, origin, now) for data in snapshot.nodes])
+        listed = {data.id for data in snapshot.nodes}
+        for node in self._model.nodes.values():
+            if node.id not in listed and UNKNOWN < node.modify_index <= origin.index and node.status != "gone":
+                node.origin = origin
+                self._model.set_node(node, "gone", False, now)
+                news += 1
+        self._model.node_floor = max(self._model.node_floor, origin.index)
+        return news
+
+    def _merge_jobs(self, snapshot: Snapshot, now: float) -> int:
+        if snapshot.jobs is None:
+            return 0
+        origin = Origin(snapshot.indexes.get("Jobs", UNKNOWN), LIST)
+        news = sum([self._model.take_job(data, origin, now, newest=False) for data in snapshot.jobs])
+        listed = {data.id for data in snapshot.jobs}
+        for job in self._model.jobs.values():
+            if job.id not in listed and job.gone is None and UNKNOWN < job.modify_index <= origin.index:
+                self._model.end(job, "vanished", origin, now)
+                news += 1
+        self._model.job_floor = max(self._model.job_floor, origin.index)
+        return news
+
+    def _merge_allocations(self, snapshot: Snapshot, now: float) -> int:
+        if snapshot.allocations is None:
+            return 0
+        origin = Origin(snapshot.indexes.get("Allocations", UNKNOWN), LIST)
+        news = sum([self._model.take_allocation(data, origin, now) for data in snapshot.allocations])
+        listed = {data.id for data in snapshot.allocations}
+        for job in self._model.jobs.values():
+            absent = [
+                id_ for id_, a in job.allocations.items() if id_ not in listed and a.data.modify_index <= origin.index
+            ]
+            for id_ in absent:
+                del job.allocations[id_]
+            if absent:
+                job.choose_current()
+                self._model.changed[job.id] = job
+        self._model.allocation_floor = max(self._model.allocation_floor, origin.index)
+        return news
+
+    def _merge_evaluations(self, snapshot: Snapshot, now: float) -> int:
+        if snapshot.evaluations is None:
+            return 0
+        origin = Origin(snapshot.indexes.get("Evaluations", UNKNOWN), LIST)
+        news = sum([self._model.take_evaluation(data, origin, now) for data in snapshot.evaluations])
+        listed = {data.id for data in snapshot.evaluations}
+        for job in self._model.jobs.values():
+            news += self._drop_collected_evaluations(job, listed, origin.index, now)
+        self._model.evaluation_floor = max(self._model.evaluation_floor, origin.index)
+        return news
+
+    def _drop_collected_evaluations(self, job: Job, listed: set[str], index: int, now: float) -> int:
+        """Drops what the list no longer has; returns how many of them were believed to be live."""
+        absent = [e.data for e in job.evaluations.values() if e.data.id not in listed and e.data.modify_index <= index]
+        live = sum(data.status in LIVE_EVALUATION for data in absent)
+        for data in absent:
+            del job.evaluations[data.id]
+        if live:
+            job.quiet_since = now
+            self._model.changed[job.id] = job
+        return live

@@ -1,0 +1,56 @@
+"""The story as one JSON document, by the names of the contract."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.plan import Hold
+from poseidon_reconciler.recording.story import JobRow, Story
+
+
+def iso(at: float | None) -> str | None:
+    """A time in seconds as ISO 8601 in UTC, to the millisecond."""
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def story_document(story: Story) -> dict[str, Any]:
+    """What `replay --json` prints."""
+    return {
+        "frames": story.frames,
+        "events": story.events,
+        "heartbeats": story.heartbeats,
+        "last_index": story.last_index,
+        "malformed": story.malformed,
+        "started_at": iso(story.started_at),
+        "ended_at": iso(story.ended_at),
+        "environments": {id_: msgspec.to_builtins(row) for id_, row in story.environments.items()},
+        "jobs": {id_: _job_document(row) for id_, row in story.jobs.items()},
+        "actions": [action_document(action) for action in story.actions],
+        "holds": [hold_document(hold) for hold in story.holds],
+    }
+
+
+def _job_document(row: JobRow) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(row)
+    document["since"], document["due_at"] = iso(row.since), iso(row.due_at)
+    return document
+
+
+def action_document(action: Action) -> dict[str, Any]:
+    """An action, its time as ISO 8601."""
+    document: dict[str, Any] = msgspec.to_builtins(action)
+    document["at"] = iso(action.at)
+    return document
+
+
+def hold_document(hold: Hold) -> dict[str, Any]:
+    """A hold, its end as ISO 8601."""
+    document: dict[str, Any] = msgspec.to_builtins(hold)
+    document["until"] = iso(hold.until)
+    return document

@@ -1,0 +1,119 @@
+"""Recording files → lines with their time, whatever has happened to the file.
+
+A recording comes from a crashed process, a full disk or a copy that broke off, and its good lines are wanted all the same.
+What is no recording at all is an error; what is damaged is counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from poseidon_reconciler.core.events import Line, MalformedLineError, read_line, server_time_s
+from poseidon_reconciler.core.framing import LineSplitter
+
+_CHUNK_BYTES: Final = 256 * 1024
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+class RecordingError(Exception):
+    """A file that cannot be read as a recording. The text is one line and names the file, and the line where one is
+    at fault.
+    """
+
+
+class RecordingReader:
+    """Reads one recording after the other.
+
+    Attributes:
+        malformed: how many lines, or events of a line, could not be read so far.
+        now: the time of the latest line, in seconds; it never goes back. 0 before the first line that tells one.
+    """
+
+    def __init__(self, paths: Iterable[Path], on_bytes: Callable[[int], None] | None = None) -> None:
+        """`on_bytes` is told how many bytes of the files themselves were consumed, for a progress bar."""
+        self.malformed = 0
+        self.now = 0.0
+        self._paths = list(paths)
+        self._on_bytes = on_bytes or (lambda _: None)
+
+    def __iter__(self) -> Iterator[Line]:
+        """Yields the lines that can be read.
+
+        Raises:
+            RecordingError: a file is missing, unreadable, empty, or has not one line of a recording in it.
+        """
+        for path in self._paths:
+            yield from self._read_file(path)
+
+    def _read_file(self, path: Path) -> Iterator[Line]:
+        problem = ""
+        usable = False
+        number = 0
+        for data in self._raw_lines(path):
+            number += 1
+            try:
+                line = read_line(data)
+            except MalformedLineError as error:
+                self.malformed += 1
+                problem = problem or f"line {number}: {error}"
+                continue
+            usable = True
+            self.malformed += line.faults + (line.malformed is not None)
+            self._set_clock(line)
+            yield line
+        if number == 0:
+            raise RecordingError(f"{path}: empty, so no recording")
+        if not usable:
+            raise RecordingError(f"{path}: no recording of an event stream ({problem})")
+
+    def _set_clock(self, line: Line) -> None:
+        at = line.received_at if line.received_at is not None else server_time_s(line)
+        if at is not None and at > self.now:
+            self.now = at
+
+    def _raw_lines(self, path: Path) -> Iterator[bytes]:
+        splitter = LineSplitter()
+        try:
+            with path.open("rb") as file:
+                for chunk in self._chunks(file):
+                    yield from splitter.feed(chunk)
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror or error}") from None
+        yield from splitter.close()
+
+    def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
+        """The content, unpacked if it is gzip; a packed file that breaks off ends where it breaks off."""
+        counted = io.BufferedReader(_Counted(file, self._on_bytes), _CHUNK_BYTES)
+        if counted.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+            while chunk := counted.read(_CHUNK_BYTES):
+                yield chunk
+            return
+        with gzip.GzipFile(fileobj=counted) as unpacked:
+            try:
+                while chunk := unpacked.read1(_CHUNK_BYTES):
+                    yield chunk
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                # Ends the line that was cut as well, so that it is counted once.
+                yield b"\x00\n"
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how much was read of it."""
+
+    def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
+        self._file = file
+        self._on_bytes = on_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._on_bytes(len(data))
+        return len(data)

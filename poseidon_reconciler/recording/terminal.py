@@ -1,0 +1,171 @@
+"""The story and its explanations for people at a terminal.
+
+Job ids, node names and Nomad's messages are other people's text: whatever could steer a terminal is shown escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from poseidon_reconciler.core.evidence import Evidence
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.policy import format_duration
+from poseidon_reconciler.recording.story import POOL_STATES, Entry, EnvironmentRow, Story
+
+_STYLES: Final = {
+    "idle": "green", "active": "green", "used": "cyan", "starting": "blue", "recovering": "yellow", "blocked": "yellow",
+    "disconnected": "magenta", "leaving": "yellow", "lost": "bold red", "gone": "dim", "stopped": "dim", "missing": "bold red",
+}  # fmt: skip
+_PIPE_WIDTH: Final = 160
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
+def plain(text: str) -> str:
+    """The text with everything that is not printable shown as an escape."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def print_story(story: Story) -> None:
+    """Prints the timeline of each environment, the pools at the end, and a summary line."""
+    console = _console()
+    shared = [entry for entry in story.timeline if entry.environment_id is None]
+    for environment_id, row in story.environments.items():
+        own = [entry for entry in story.timeline if entry.environment_id == environment_id]
+        console.print(Text(f"Environment {environment_id}", style="bold"), Text(f"  target {_number(row.target)}"))
+        for entry in sorted([*own, *shared], key=lambda entry: entry.at):
+            console.print(_entry_line(entry), soft_wrap=True)
+        console.print()
+    console.print(_pool_table(story.environments))
+    for hold in story.holds:
+        where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
+        until = f", until {_clock(hold.until)}" if hold.until is not None else ""
+        console.print(Text(f"held, {where}: {hold.reason}{until}", style="yellow"), soft_wrap=True)
+    console.print(Text(_summary(story)), soft_wrap=True)
+
+
+def _entry_line(entry: Entry) -> Text:
+    line = Text(f"  {_clock(entry.at)}  ", style="dim")
+    if entry.kind == "action":
+        line.append(f"→ {plain(entry.subject)}  {plain(entry.text)}", style="bold blue")
+    elif entry.kind == "verdict":
+        state = entry.text.split(",")[0].split(" ")[0]
+        line.append(f"{plain(entry.subject)}  ", style="default")
+        line.append(plain(entry.text), style=_STYLES.get(state, "default"))
+    else:
+        line.append(f"{entry.kind} {plain(entry.subject)}  {plain(entry.text)}", style="dim")
+    return line
+
+
+def _pool_table(environments: dict[str, EnvironmentRow]) -> Table:
+    table = Table(title="Pools at the end", title_justify="left")
+    table.add_column("environment")
+    table.add_column("state")
+    for name in ("target", *POOL_STATES, "deficit", "surplus"):
+        table.add_column(name, justify="right")
+    for environment_id, row in environments.items():
+        state = row.state + (f", {row.cause}" if row.cause else "")
+        numbers = [
+            _number(row.target),
+            *(str(getattr(row, name)) for name in (*POOL_STATES, "deficit", "surplus")),
+        ]
+        table.add_row(environment_id, Text(state, style=_STYLES.get(row.state, "")), *numbers)
+    return table
+
+
+def _summary(story: Story) -> str:
+    counts: dict[str, int] = {}
+    for action in story.actions:
+        counts[action.kind] = counts.get(action.kind, 0) + 1
+    actions = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items())) or "nothing to do"
+    span = ""
+    if story.started_at is not None and story.ended_at is not None:
+        span = f" in {format_duration(round(story.ended_at - story.started_at, 1))}"
+    malformed = f", {story.malformed} malformed" if story.malformed else ""
+    return (
+        f"{story.frames} frames, {story.events} events{span}{malformed}; "
+        f"{len(story.losses)} found lost; planned: {actions}"
+    )
+
+
+def print_job(explanation: JobExplanation) -> None:
+    """Prints why a job is judged as it is."""
+    console = _console()
+    _print_verdict(console, explanation)
+    console.print("Evidence, in order:")
+    _print_evidence(console, explanation.evidence)
+    if explanation.verdict.due_at is not None:
+        text = f"{explanation.next_state} ({explanation.next_rule}) at {_clock(explanation.verdict.due_at)}"
+        console.print(Text(f"Next, if nothing else happens: {text}"))
+    else:
+        console.print(Text("Next: nothing by time alone; only an event, a list or an operator changes this."))
+    if explanation.unmatched:
+        console.print("Rules above it that did not match, and what each would have needed:")
+        width = max(len(unmatched.rule) for unmatched in explanation.unmatched)
+        for unmatched in explanation.unmatched:
+            console.print(
+                Text(f"  {unmatched.rule:<{width}}  {unmatched.state:<12}  {unmatched.needs}"), soft_wrap=True
+            )
+
+
+def _print_verdict(console: Console, explanation: JobExplanation) -> None:
+    verdict = explanation.verdict
+    head = Text(f"{plain(explanation.job_id)} ({explanation.kind} of environment {explanation.environment_id}) is ")
+    head.append(verdict.state, style=_STYLES.get(verdict.state, "bold"))
+    head.append(f", {verdict.cause}" if verdict.cause else "")
+    head.append(f" since {_clock(verdict.since)}")
+    console.print(head, soft_wrap=True)
+    console.print(
+        Text(f"Rule {verdict.rule}: {'; '.join(explanation.conditions) or 'no other rule matches'}."),
+        soft_wrap=True,
+    )
+    if verdict.at_risk:
+        console.print(
+            Text("At risk: the next evaluation of the job can end it although it lives.", style="bold yellow")
+        )
+
+
+def _print_evidence(console: Console, evidence: Iterable[Evidence]) -> None:
+    for item in evidence:
+        where = f"{item.index:>8}  {item.topic}/{item.type}"
+        console.print(Text(f"  {plain(where):<40}  {plain(item.text)}"), soft_wrap=True)
+
+
+def print_environment(explanation: EnvironmentExplanation) -> None:
+    """Prints how an environment stands, and what keeps it from its target."""
+    console = _console()
+    head = Text(f"Environment {explanation.environment_id} is ")
+    head.append(explanation.state, style=_STYLES.get(explanation.state, "bold"))
+    head.append(f", {explanation.cause}" if explanation.cause else "")
+    head.append(f" ({explanation.rule})")
+    console.print(head)
+    runners = ", ".join(f"{number} {state}" for state, number in explanation.states.items()) or "none"
+    console.print(Text(f"Runners: {runners}; target {_number(explanation.target)}, deficit {explanation.deficit}"))
+    if explanation.expected:
+        console.print(Text(f"{explanation.expected} more are asked for and not seen yet."))
+    if explanation.causes:
+        causes = ", ".join(f"{number} {cause}" for cause, number in sorted(explanation.causes.items()))
+        console.print(Text(f"Lost: {causes}"))
+    for hold in explanation.holds:
+        until = f", until {_clock(hold.until)}" if hold.until is not None else ""
+        console.print(Text(f"Held: {hold.reason}{until}", style="yellow"), soft_wrap=True)
+    if explanation.template is not None:
+        console.print()
+        print_job(explanation.template)
+
+
+def _clock(at: float | None) -> str:
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="milliseconds")[:23]
+
+
+def _number(number: int | None) -> str:
+    return "unknown" if number is None else str(number)
