@@ -83,7 +83,7 @@ def _add_explain(commands: _Commands) -> None:
     parser = commands.add_parser(
         "explain",
         help="why a job or an environment is judged as it is, and what comes next",
-        description="Explains a verdict: the rule, its evidence, what comes next and when, and why no other rule matched.",
+        description="Explains a verdict: the rule, its evidence, what comes next and when, why no other rule matched.",
     )
     parser.add_argument("subject", metavar="JOB|ENV", help="a job's id, or an environment's number")
     parser.add_argument("--recording", type=Path, metavar="FILE", required=True, help="a recording to play first")

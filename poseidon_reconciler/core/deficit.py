@@ -1,7 +1,7 @@
 """How long a pool has been short, runner by runner.
 
-A pool that was one short for a minute and is five short since a moment ago lacks one runner that nobody cares for, and four
-that Poseidon is about to order itself.
+A pool that was one short for a minute and is five short since a moment ago lacks one runner that nobody cares for,
+and four that Poseidon is about to order itself.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from poseidon_reconciler.core.events import AllocationPayload
 from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.records import Job
-from poseidon_reconciler.core.rules import COMING_STATES, EnvironmentState, Judge, Rule, State
+from poseidon_reconciler.core.rules import COMING_STATES, EnvironmentState, Judge, State
 from poseidon_reconciler.policy import Policy, PoolPolicy
 
 _HOPELESS: Final = frozenset({"gone", "lost", "stopped", "leaving"})
@@ -39,7 +39,7 @@ class Verdict(Struct, gc=False, frozen=True):
     counts: bool
 
 
-class Change(NamedTuple):
+class Change(Struct, gc=False, frozen=True):
     """A job whose state, rule, cause or risk became another one. `before` is None for a job seen for the first time."""
 
     job: Job
@@ -78,6 +78,7 @@ class Diagnosis:
         self.model = model
         self.policy = policy
         self._judge = Judge()
+        self._policies, self._pool_policy = policy.environments, policy.pool
         self.clear()
 
     def clear(self) -> None:
@@ -132,7 +133,7 @@ class Diagnosis:
         """The job as the rules see it at `now`."""
         current = job.current
         node = self.model.nodes.get(current.data.node_id) if current is not None else None
-        return Facts(job, node, self.policy.for_environment(job.environment_id), now)
+        return Facts(job, current, node, self._policies.get(job.environment_id, self._pool_policy), now)
 
     def environment_state(self, environment_id: str) -> tuple[EnvironmentState, str, str | None]:
         """State, rule and cause of an environment: those of its own job, or what its absence means."""
@@ -156,18 +157,21 @@ class Diagnosis:
                 self.forget([job])
             return None
         rule = self._judge.rule(facts)
+        state = rule.state
         due_at = rule.due(facts) if rule.due is not None else None
-        cause = rule.cause if rule.state not in ("gone", "stopped") else job.gone or "stopped"
-        at_risk = _is_at_risk(job, rule.state)
-        counts = not job.used and job.kind == "runner" and _counts(rule.state, facts.policy)
-        if before is not None and before.rule == rule.name:
-            same = (before.cause, before.at_risk, before.counts) == (cause, at_risk, counts)
+        cause = rule.cause if state not in ("gone", "stopped") else job.gone or "stopped"
+        at_risk = _is_at_risk(job, state)
+        counts = _counts(job, state, facts.policy)
+        since = now
+        if before is not None and before.state == state:
+            since = before.since
+            same = before.rule == rule.name and before.cause == cause
+            same = same and before.at_risk == at_risk and before.counts == counts
             if same and before.due_at == due_at:
                 return None
         else:
             same = False
-        since = before.since if before is not None and before.state == rule.state else now
-        verdict = Verdict(rule.state, rule.name, cause, since, due_at, at_risk, counts)
+        verdict = Verdict(state, rule.name, cause, since, due_at, at_risk, counts)
         self.verdicts[job.id] = verdict
         if due_at is not None:
             heapq.heappush(self._due, (due_at, job.id))
@@ -180,7 +184,8 @@ class Diagnosis:
         pool = self.pools.get(job.environment_id)
         if pool is None:
             pool = self.pools[job.environment_id] = Pool(job.environment_id)
-        if job.kind == "runner":
+        moved = before is None or before.state != verdict.state or before.counts != verdict.counts
+        if moved and job.kind == "runner":
             if before is not None:
                 self._uncount(pool, job, before)
             pool.states[verdict.state] = pool.states.get(verdict.state, 0) + 1
@@ -190,15 +195,16 @@ class Diagnosis:
                 pool.lost[job.id] = job
         if verdict.at_risk:
             self.at_risk[job.id] = job
-        else:
-            self.at_risk.pop(job.id, None)
+        elif before is not None and before.at_risk:
+            del self.at_risk[job.id]
         self.touched[job.environment_id] = None
 
     def _uncount(self, pool: Pool, job: Job, verdict: Verdict) -> None:
         pool.states[verdict.state] -= 1
         self.runners -= verdict.state != "gone"
         pool.counting -= verdict.counts
-        pool.lost.pop(job.id, None)
+        if verdict.state == "lost":
+            del pool.lost[job.id]
 
     def lost_causes(self, environment_id: str) -> Counter[str]:
         """How many runners of an environment were lost for which cause."""
@@ -207,16 +213,18 @@ class Diagnosis:
         return Counter(str(self.verdicts[job_id].cause) for job_id in lost)
 
 
-def _counts(state: State, policy: PoolPolicy) -> bool:
-    """Whether an unclaimed runner in this state counts towards the target."""
+def _counts(job: Job, state: State, policy: PoolPolicy) -> bool:
+    """Whether a job in this state is a runner that counts towards its pool's target."""
+    if job.used or job.kind != "runner":
+        return False
     return state in COMING_STATES or (state == "disconnected" and policy.disconnect_policy != "at-least")
 
 
 def is_killer(job: Job, allocation: AllocationPayload) -> bool:
     """Whether an allocation makes Nomad believe that a living job has finished, or will when its agent is back.
 
-    It was ordered to stop, has no successor, belongs to the job's current version, and is lost (its agent will report it as
-    complete) or complete already: the next evaluation of the batch job takes that for the job's success.
+    It was ordered to stop, has no successor, belongs to the job's current version, and is lost (its agent will report
+    it as complete) or complete already: the next evaluation of the batch job takes that for the job's success.
     """
     return (
         allocation.desired_status == "stop"
@@ -227,9 +235,13 @@ def is_killer(job: Job, allocation: AllocationPayload) -> bool:
 
 
 def _is_at_risk(job: Job, state: State) -> bool:
+    allocations = job.allocations
+    if len(allocations) == 1 and state in ("idle", "used"):
+        return False
     if state in _HOPELESS or job.status == "dead":
         return False
-    for allocation in job.allocations.values():
-        if is_killer(job, allocation.data):
+    for allocation in allocations.values():
+        # Asked here as well, because it is false for nearly all and this is the hottest loop of the program.
+        if allocation.data.desired_status == "stop" and is_killer(job, allocation.data):
             return True
     return False

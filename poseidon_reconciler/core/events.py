@@ -19,6 +19,7 @@ from msgspec import Meta, Raw, Struct
 
 UNKNOWN: Final = -1
 _MAX_INT: Final = 2**63 - 1
+_MALFORMED_KEPT_BYTES: Final = 200
 
 Index = Annotated[int, Meta(ge=0, le=_MAX_INT)]
 Nanoseconds = Annotated[int, Meta(ge=-(2**63), le=_MAX_INT)]
@@ -75,7 +76,6 @@ class JobPayload(_Wire):
 class TaskState(_Wire):
     state: str = ""
     restarts: int = 0
-    started_at: str | None = None
 
 
 class DesiredTransition(_Wire):
@@ -118,9 +118,7 @@ class EvaluationPayload(_Wire):
     id: str
     job_id: str
     status: str
-    triggered_by: str | None = None
     wait_until: str | None = None
-    blocked_eval: str | None = None
     failed_tg_allocs: dict[str, PlacementFailure] | None = None
     create_index: Index = UNKNOWN
     modify_index: Index = UNKNOWN
@@ -133,7 +131,6 @@ class NodePayload(_Wire):
     name: str = ""
     drain: bool = False
     drain_strategy: dict[str, Any] | None = None
-    scheduling_eligibility: str = ""
     modify_index: Index = UNKNOWN
     status_updated_at: Nanoseconds = 0  # in seconds, unlike every other time
 
@@ -155,9 +152,7 @@ class Event(_Wire):
     topic: str
     type: str
     payload: Payload | None = None
-    key: str = ""
     namespace: str = ""
-    index: Index = UNKNOWN
 
 
 class Frame(_Wire):
@@ -240,6 +235,33 @@ def read_line(data: bytes) -> Line:
     if line.index < 0 and not _is_complete(line, data):
         raise MalformedLineError("no line of an event stream or a recording")
     return line
+
+
+def read_block(block: bytes) -> list[Line]:
+    """Decodes whole lines, however many. One that cannot be used is there as a line whose `malformed` has its beginning
+    and whose `reason` says why. Blank lines are left out.
+    """
+    try:
+        lines = _line.decode_lines(block)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _read_each(block)
+    for line in lines:
+        # Only its bytes can tell a bare heartbeat from some other object.
+        if line.index < 0 and not _is_complete(line, b""):
+            return _read_each(block)
+    return lines
+
+
+def _read_each(block: bytes) -> list[Line]:
+    lines = []
+    for data in block.split(b"\n"):
+        if data and not data.isspace():
+            try:
+                lines.append(read_line(data))
+            except MalformedLineError as error:
+                beginning = data[:_MALFORMED_KEPT_BYTES].decode(errors="replace")
+                lines.append(Line(malformed=beginning, reason=str(error)))
+    return lines
 
 
 def is_heartbeat(line: Line) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from poseidon_reconciler.core.diagnosis import Diagnosis, is_killer
 from poseidon_reconciler.core.events import EvaluationPayload, PlacementFailure
 from poseidon_reconciler.core.facts import UNREACHABLE, Facts
-from poseidon_reconciler.core.records import LIVE_EVALUATION, Allocation, Job, Node, Origin
+from poseidon_reconciler.core.records import Allocation, Job, Node, Origin
 
 _SHORT_ID_CHARS = 8
 
@@ -30,20 +30,15 @@ class Evidence(Struct, frozen=True):
 def evidence_for(diagnosis: Diagnosis, job: Job, now: float) -> list[Evidence]:
     """The facts that the job's present verdict rests on, in the order in which they happened."""
     facts = diagnosis.facts(job, now)
-    found = []
-    if job.seen:
-        found.append(_evidence("Job", job.id, job.origin, _job_text(job)))
-    for allocation in job.allocations.values():
-        if allocation is job.current or is_killer(job, allocation.data):
-            found.append(
-                _evidence("Allocation", allocation.data.id, allocation.origin, _allocation_text(job, allocation))
-            )
+    found = [_evidence("Job", job.id, job.origin, _job_text(job))] if job.seen else []
+    found += [
+        _evidence("Allocation", a.data.id, a.origin, _allocation_text(job, a))
+        for a in job.allocations.values()
+        if a is job.current or is_killer(job, a.data)
+    ]
     if not facts.placed:
-        found += [
-            _evidence("Evaluation", e.data.id, e.origin, evaluation_text(e.data))
-            for e in job.evaluations.values()
-            if e.data.status in LIVE_EVALUATION
-        ]
+        live = job.live_evaluations.values()
+        found += [_evidence("Evaluation", e.data.id, e.origin, evaluation_text(e.data)) for e in live]
     if facts.node is not None and _node_matters(facts, facts.node):
         found.append(_evidence("Node", facts.node.id, facts.node.origin, _node_text(facts.node)))
     return sorted(found, key=lambda evidence: evidence.index)

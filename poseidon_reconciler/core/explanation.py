@@ -22,7 +22,7 @@ class Unmatched(Struct, frozen=True):
 
 
 class JobExplanation(Struct, frozen=True):
-    """Everything behind one verdict. `next_rule` and `next_state` are what time alone makes of it at `verdict.due_at`."""
+    """Everything behind one verdict. `next_rule` and `next_state`: what time alone makes of it at `verdict.due_at`."""
 
     job_id: str
     kind: str

@@ -13,59 +13,49 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
-from poseidon_reconciler.core.events import DesiredTransition, parse_time
-from poseidon_reconciler.core.records import LIVE_EVALUATION, Allocation, Evaluation, Job, Node
+from msgspec import Struct
+
+from poseidon_reconciler.core.events import DesiredTransition
+from poseidon_reconciler.core.records import Allocation, Evaluation, Job, Node
 from poseidon_reconciler.policy import PoolPolicy
 
+_NO_EVALUATION: Final = (False, False, False)
 UNREACHABLE: Final = frozenset({"down", "disconnected", "gone"})
 
 
-class Facts:
-    """A job as it stands at `now`, under the policy of its environment."""
+class Facts(Struct, gc=False):
+    """A job as it stands at `now`, with its current allocation and that one's node, under its pool's policy."""
 
-    __slots__ = ("_live", "allocation", "job", "node", "now", "policy")
-
-    def __init__(self, job: Job, node: Node | None, policy: PoolPolicy, now: float) -> None:
-        self.job = job
-        self.policy = policy
-        self.now = now
-        self.node = node
-        self.allocation: Allocation | None = job.current
-        self._live: list[Evaluation] | None = None
+    job: Job
+    allocation: Allocation | None
+    node: Node | None
+    policy: PoolPolicy
+    now: float
 
     @property
     def key(self) -> Hashable:
         """Everything that static conditions read, and no more of it than they read in each case."""
-        job, a = self.job, self.allocation
+        job, a, node = self.job, self.allocation, self.node
         if job.stop or job.gone is not None:
             return job.kind, job.stop, job.gone
         if a is None:
             return job.kind, job.status, self._evaluation_flags()
-        data, node = a.data, self.node
-        node_key = (node.status, node.draining) if node is not None else None
+        data = a.data
+        node_status, draining = (node.status, node.draining) if node is not None else ("", False)
         if a.placed:
             ran = a.ran or a.restarts > 0
             first = len(job.allocations) == 1 and not data.previous_allocation
-            task = a.main_task_state
-            return (
-                job.kind,
-                job.used,
-                data.client_status,
-                task,
-                node_key,
-                ran,
-                first,
-                self.policy.disconnect_policy,
-            )
+            policy = self.policy.disconnect_policy
+            return job.kind, job.used, data.client_status, a.main_task_state, node_status, draining, ran, first, policy
         return (
             job.kind,
             job.status,
             data.client_status,
             data.desired_status,
-            node_key,
-            bool(data.next_allocation),
-            is_migration(data.desired_transition),
-            self._evaluation_flags(),
+            node_status,
+            not data.next_allocation,
+            data.desired_transition is not None and is_migration(data.desired_transition),
+            self._evaluation_flags() if job.live_evaluations else _NO_EVALUATION,
             self.policy.disconnect_policy,
         )
 
@@ -76,7 +66,7 @@ class Facts:
                 blocked = True
             else:
                 pending = True
-                delayed = delayed or parse_time(evaluation.data.wait_until) is not None
+                delayed = delayed or evaluation.waits_until is not None
         return pending, delayed, blocked
 
     @property
@@ -99,15 +89,9 @@ class Facts:
     @property
     def live_evaluations(self) -> list[Evaluation]:
         """The evaluations that Nomad still works on. A job that it called dead later than that has none."""
-        if self._live is None:
-            job = self.job
-            since = job.modify_index if job.status == "dead" else -1
-            self._live = [
-                evaluation
-                for evaluation in job.evaluations.values()
-                if evaluation.data.status in LIVE_EVALUATION and evaluation.data.modify_index >= since
-            ]
-        return self._live
+        job = self.job
+        since = job.modify_index if job.status == "dead" else -1
+        return [e for e in job.live_evaluations.values() if e.data.modify_index >= since]
 
     @property
     def start_due_at(self) -> float:
@@ -261,10 +245,7 @@ def evaluation_pending(f: Facts) -> bool:
 
 @_condition("an evaluation of it waits for its time")
 def evaluation_delayed(f: Facts) -> bool:
-    return any(
-        evaluation.data.status != "blocked" and parse_time(evaluation.data.wait_until) is not None
-        for evaluation in f.live_evaluations
-    )
+    return any(evaluation.waits_until is not None for evaluation in f.live_evaluations)
 
 
 @_condition("an evaluation of it is blocked: it waits for capacity")

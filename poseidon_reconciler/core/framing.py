@@ -14,7 +14,7 @@ _KEPT_OF_OVERSIZED: Final = 200
 
 
 class LineSplitter:
-    """Splits a byte stream at newlines. `oversized` counts the lines that were cut."""
+    """Cuts a byte stream at newlines. `oversized` counts the lines that were cut short."""
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self.oversized = 0
@@ -22,36 +22,39 @@ class LineSplitter:
         self._pieces: list[bytes] = []
         self._pending_bytes = 0
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Takes the next bytes; returns the lines that they complete, without their newlines and without empty ones."""
-        first, *rest = data.split(b"\n")
-        self._keep(first)
-        if not rest:
-            return []
-        lines = [self._take()]
-        tail = rest.pop()
-        lines += rest if len(data) <= self._max_line_bytes else [self._bounded(line) for line in rest]
-        self._keep(tail)
-        return [line for line in lines if line and not line.isspace()]
+    def feed(self, data: bytes) -> bytes:
+        """Takes the next bytes; returns the whole lines that there are by now, each with its newline."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._keep(data)
+            return b""
+        if self._pending_bytes + end <= self._max_line_bytes:
+            self._pieces.append(data[:end])
+            block = b"".join(self._pieces)
+        else:
+            block = self._bounded(data, end)
+        self._pieces, self._pending_bytes = [], 0
+        self._keep(data[end:])
+        return block
 
-    def close(self) -> list[bytes]:
-        """Ends the input; returns what stood after the last newline, if anything."""
-        line = self._take()
-        return [line] if line and not line.isspace() else []
+    def close(self) -> bytes:
+        """Ends the input; returns what stood after the last newline, with a newline, or nothing."""
+        return self.feed(b"\n") if self._pending_bytes else b""
 
     def _keep(self, piece: bytes) -> None:
-        room = self._max_line_bytes - self._pending_bytes
+        if self._pending_bytes <= self._max_line_bytes:
+            self._pieces.append(piece)
         self._pending_bytes += len(piece)
-        if piece and room > 0:
-            self._pieces.append(piece[: room + 1])
 
-    def _take(self) -> bytes:
-        line = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces, self._pending_bytes = [], 0
-        return self._bounded(line)
-
-    def _bounded(self, line: bytes) -> bytes:
-        if len(line) <= self._max_line_bytes:
-            return line
-        self.oversized += 1
-        return line[:_KEPT_OF_OVERSIZED]
+    def _bounded(self, data: bytes, end: int) -> bytes:
+        """The whole lines, one by one, because one of them may be too long."""
+        first, *rest = data[: end - 1].split(b"\n")
+        lines = [(b"".join(self._pieces) + first, self._pending_bytes + len(first))]
+        lines += [(line, len(line)) for line in rest]
+        kept = []
+        for line, length in lines:
+            if length > self._max_line_bytes:
+                self.oversized += 1
+                line = line[:_KEPT_OF_OVERSIZED]  # noqa: PLW2901
+            kept.append(line)
+        return b"\n".join(kept) + b"\n"

@@ -1,9 +1,9 @@
 """What was asked for and has not been seen yet, so that nothing is asked for twice.
 
 A new runner counts from the moment it is decided on (`expected`): between the request and its first event lie
-seconds in which the pool would look as short as before. The entry ends when the runner is seen, when the request is known
-to have failed, or when a list that is newer than its creation does not have it. Any other action is done once for each state of
-the job that called for it.
+seconds in which the pool would look as short as before. The entry ends when the runner is seen, when the request is
+known to have failed, or when a list that is newer than its creation does not have it. Any other action is done once
+for each version of the job that called for it.
 """
 
 from __future__ import annotations

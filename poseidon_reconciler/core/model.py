@@ -14,7 +14,6 @@ from poseidon_reconciler.core.events import (
     UNKNOWN,
     AllocationPayload,
     EvaluationPayload,
-    Event,
     Frame,
     JobPayload,
     NodePayload,
@@ -68,29 +67,28 @@ class Model:
 
     def apply(self, frame: Frame, now: float) -> None:
         """Takes in the events of one line. `now` is when it was received, in seconds; it never goes back."""
-        newest = frame.index >= self.index
+        index = frame.index
+        newest = index >= self.index
         if newest:
-            self.index = frame.index
+            self.index = index
         for event in frame.events or ():
-            if event.payload is not None and (event.namespace == self.namespace or event.topic == "Node"):
-                self._apply_event(event, Origin(frame.index, event.type), newest, now)
-
-    def _apply_event(self, event: Event, origin: Origin, newest: bool, now: float) -> None:
-        payload, topic = event.payload, event.topic
-        assert payload is not None
-        if topic == "Allocation" and payload.allocation is not None:
-            self.take_allocation(payload.allocation, origin, now)
-        elif topic == "Evaluation" and payload.evaluation is not None:
-            if event.type in _DEREGISTERED:
-                self._deregister(payload.evaluation.job_id, origin, now)
-            self.take_evaluation(payload.evaluation, origin, now)
-        elif topic == "Job" and payload.job is not None:
-            if event.type in _DEREGISTERED and (payload.deleted or not payload.job.stop):
-                self._deregister(payload.job.id, origin, now)
-            else:
-                self.take_job(payload.job, origin, now, newest=newest)
-        elif topic == "Node" and payload.node is not None:
-            self.take_node(payload.node, origin, now)
+            payload, topic = event.payload, event.topic
+            if payload is None or (event.namespace != self.namespace and topic != "Node"):
+                continue
+            origin = Origin(index, event.type)
+            if topic == "Allocation" and payload.allocation is not None:
+                self.take_allocation(payload.allocation, origin, now)
+            elif topic == "Evaluation" and payload.evaluation is not None:
+                if event.type in _DEREGISTERED:
+                    self._deregister(payload.evaluation.job_id, origin, now)
+                self.take_evaluation(payload.evaluation, origin, now)
+            elif topic == "Job" and payload.job is not None:
+                if event.type in _DEREGISTERED and (payload.deleted or not payload.job.stop):
+                    self._deregister(payload.job.id, origin, now)
+                else:
+                    self.take_job(payload.job, origin, now, newest=newest)
+            elif topic == "Node" and payload.node is not None:
+                self.take_node(payload.node, origin, now)
 
     # --- one object each; lists come here too ---------------------------------------------------------------
 
@@ -98,23 +96,28 @@ class Model:
         """Takes in a job; `newest` says that nothing newer was seen on this stream. Returns whether it was news."""
         if data.type not in (None, "batch"):
             return False
-        job = self._track(data.id, now, is_new=data.create_index > self.job_floor)
+        job = self.jobs.get(data.id)
         if job is None:
-            return False
+            job = self._track(data.id, now, is_new=_is_above(self.job_floor, data.create_index))
+            if job is None:
+                return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
-        if not self._is_news(job, data, newest):
+        if not self._is_news(job, data, newest=newest):
+            if data.task_groups is not None and not job.whole and data.modify_index == job.modify_index:
+                job.take_groups(data.task_groups)
+                self.changed[job.id] = job
             return False
         if job.gone is not None or (job.seen and 0 <= job.create_index < data.create_index):
             self._begin_anew(job)
         if data.status != job.status or data.stop != job.stop or data.job_modify_index != job.job_modify_index:
             job.quiet_since = now
+            self.changed[job.id] = job
         job.take(data, origin)
-        self.changed[job.id] = job
         return True
 
     @staticmethod
-    def _is_news(job: Job, data: JobPayload, newest: bool) -> bool:
+    def _is_news(job: Job, data: JobPayload, *, newest: bool) -> bool:
         """Whether a payload is newer than what is known of the job.
 
         One Raft entry may change a job twice, and both lines carry the same index: the last one wins, but a repeat
@@ -124,8 +127,6 @@ class Model:
             return False
         if data.modify_index == job.modify_index and job.seen:
             # A list was read after all that happened at its index; events can only repeat it.
-            if data.task_groups is not None and not job.whole:
-                job.take_groups(data.task_groups)
             if not newest or job.origin.type == "list" or data.status in job.statuses:
                 return False
             job.statuses += (data.status,)
@@ -139,15 +140,16 @@ class Model:
         """Takes in an allocation. Returns whether it was news."""
         if data.task_group == "config":
             return False
-        is_new = not UNKNOWN < data.create_index <= self.allocation_floor
-        job = self._track(data.job_id, now, is_new=is_new)
+        job = self.jobs.get(data.job_id)
+        if job is None:
+            job = self._track(data.job_id, now, is_new=_is_above(self.allocation_floor, data.create_index))
         if job is None or job.gone is not None:
             return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
         allocation = job.allocations.get(data.id)
         if allocation is None:
-            if not is_new or UNKNOWN < data.create_index <= job.allocation_floor:
+            if not _is_above(max(self.allocation_floor, job.allocation_floor), data.create_index):
                 return False
             allocation = Allocation(data, origin, first_seen=now, since=now)
             job.allocations[data.id] = allocation
@@ -157,6 +159,8 @@ class Model:
             old = allocation.data
             if data.modify_index <= old.modify_index:
                 return False
+            if data.next_allocation != old.next_allocation or data.task_states != old.task_states:
+                self.changed[job.id] = job
             _keep_what_a_stub_lacks(data, old)
             changed = data.client_status != old.client_status or data.desired_status != old.desired_status
         allocation.take(data, origin)
@@ -168,24 +172,25 @@ class Model:
                 job.quiet_since = now
             if len(job.allocations) > _MAX_ALLOCATIONS:
                 _drop_oldest_allocation(job)
-        self.changed[job.id] = job
+            self.changed[job.id] = job
         return True
 
     def take_evaluation(self, data: EvaluationPayload, origin: Origin, now: float) -> bool:
         """Takes in an evaluation. Returns whether it was news."""
-        is_new = not UNKNOWN < data.create_index <= self.evaluation_floor
-        job = self._track(data.job_id, now, is_new=is_new)
+        job = self.jobs.get(data.job_id)
+        if job is None:
+            job = self._track(data.job_id, now, is_new=_is_above(self.evaluation_floor, data.create_index))
         if job is None or job.gone is not None:
             return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
         evaluation = job.evaluations.get(data.id)
         if evaluation is None:
-            if not is_new or UNKNOWN < data.create_index <= job.evaluation_floor:
+            if not _is_above(max(self.evaluation_floor, job.evaluation_floor), data.create_index):
                 return False
-            job.evaluations[data.id] = Evaluation(data, origin, first_seen=now)
+            evaluation = Evaluation(data, origin, first_seen=now)
             job.quiet_since = now
-            if len(job.evaluations) > _MAX_EVALUATIONS:
+            if len(job.evaluations) >= _MAX_EVALUATIONS:
                 _drop_oldest_evaluation(job)
         else:
             if data.modify_index <= evaluation.data.modify_index:
@@ -193,6 +198,7 @@ class Model:
             if data.status != evaluation.data.status:
                 job.quiet_since = now
             evaluation.data, evaluation.origin = data, origin
+        job.put_evaluation(evaluation)
         # While an allocation is meant to run, evaluations come and go without meaning anything for the job.
         if job.current is None or not job.current.placed:
             self.changed[job.id] = job
@@ -209,10 +215,10 @@ class Model:
             return False
         node.modify_index, node.origin, node.name = data.modify_index, origin, data.name or node.name
         status = "gone" if origin.type == _NODE_GONE else data.status
-        self.set_node(node, status, data.draining, now)
+        self.set_node(node, status, now, draining=data.draining)
         return True
 
-    def set_node(self, node: Node, status: str, draining: bool, now: float) -> None:
+    def set_node(self, node: Node, status: str, now: float, *, draining: bool) -> None:
         """Changes what is known of a node, and has the jobs that are placed on it judged anew."""
         if (status, draining) == (node.status, node.draining):
             return
@@ -281,7 +287,8 @@ class Model:
     def _begin_anew(job: Job) -> None:
         """The same id was registered again: nothing of the earlier job counts any more."""
         job.gone, job.gone_index = None, UNKNOWN
-        job.allocations, job.evaluations, job.current = {}, {}, None
+        job.allocations, job.current = {}, None
+        job.evaluations, job.live_evaluations = {}, {}
         job.used, job.target, job.whole = False, None, False
         job.version = job.job_modify_index = UNKNOWN
 
@@ -309,6 +316,11 @@ class Model:
         if node is None:
             node = self.nodes[node_id] = Node(node_id)
         return node
+
+
+def _is_above(floor: int, create_index: int) -> bool:
+    """Whether an unknown object can exist, seeing that all that were created up to `floor` are known or gone."""
+    return create_index > floor or create_index == UNKNOWN
 
 
 def _keep_what_a_stub_lacks(new: AllocationPayload, old: AllocationPayload) -> None:
@@ -339,4 +351,4 @@ def _drop_oldest_evaluation(job: Job) -> None:
         key=lambda data: (data.create_index, data.id),
     )
     job.evaluation_floor = max(job.evaluation_floor, oldest.create_index)
-    del job.evaluations[oldest.id]
+    job.drop_evaluation(oldest.id)

@@ -16,8 +16,8 @@ _LEAST_LOSSES_OF_A_STORM: Final = 3
 class RateLimit:
     """At most `rate` takings a second in the long run, and at most one second's worth of them at once.
 
-    Kept as the time at which the next taking would be due if they came evenly (the generic cell rate algorithm), because
-    "may I" and "when may I" must agree to the last bit: whoever waits until `next_at` must not have to wait again.
+    Kept as the time at which the next taking would be due if they came evenly (the generic cell rate algorithm),
+    because "may I" and "when may I" must agree to the last bit: who waits until `next_at` must not have to wait again.
     """
 
     def __init__(self, rate: float) -> None:
@@ -42,10 +42,13 @@ class StormWatch:
 
     Attributes:
         since: when the present storm began; None while there is none.
+        until: when it ends if nothing else happens; None while there is none.
     """
 
     def __init__(self, policy: PacePolicy) -> None:
         self.since: float | None = None
+        self.until: float | None = None
+        self._stirred = False
         self._policy = policy
         self._last_disturbance = 0.0
         self._runners: dict[str, float] = {}
@@ -55,36 +58,37 @@ class StormWatch:
         self._runners.pop(job_id, None)
         self._runners[job_id] = now
         self._last_disturbance = now
+        self._stirred = True
 
     def node_changed(self, node_id: str, *, lost: bool, now: float) -> None:
         if lost:
             self._nodes.pop(node_id, None)
             self._nodes[node_id] = now
         self._last_disturbance = now
+        self._stirred = True
+
+    def needs_update(self, now: float) -> bool:
+        """Whether anything was noted since the last update, or the present storm may be over."""
+        return self._stirred or (self.until is not None and now >= self.until)
 
     def update(self, known_runners: int, known_nodes: int, now: float) -> None:
-        """Begins or ends a storm by what was noted; to be called after each note, and when `until` has come."""
+        """Begins, prolongs or ends a storm by what was noted and what time it is."""
+        self._stirred = False
         _expire(self._runners, now - self._policy.storm_window_s)
         _expire(self._nodes, now - self._policy.storm_window_s)
         if self.since is None:
             share = self._policy.storm_share
             many_runners = len(self._runners) >= max(_LEAST_LOSSES_OF_A_STORM, share * known_runners)
             many_nodes = len(self._nodes) >= max(1, share * known_nodes)
-            if many_runners or many_nodes:
-                self.since = now
-        elif now >= self._until(self.since):
-            self.since = None
+            if not many_runners and not many_nodes:
+                return
+            self.since = now
+        quiet = self._last_disturbance + self._policy.storm_settle_s
+        self.until = min(quiet, self.since + self._policy.storm_max_hold_s)
+        if now >= self.until:
+            self.since = self.until = None
             self._runners.clear()
             self._nodes.clear()
-
-    @property
-    def until(self) -> float | None:
-        """When the present storm ends if nothing else happens."""
-        return None if self.since is None else self._until(self.since)
-
-    def _until(self, since: float) -> float:
-        quiet = self._last_disturbance + self._policy.storm_settle_s
-        return min(quiet, since + self._policy.storm_max_hold_s)
 
 
 def _expire(times: dict[str, float], before: float) -> None:

@@ -19,7 +19,7 @@ from poseidon_reconciler.core.facts import UNREACHABLE
 from poseidon_reconciler.core.ids import refill_id, replacement_id, template_id
 from poseidon_reconciler.core.ledger import Action, ActionKind, Ledger
 from poseidon_reconciler.core.model import Model
-from poseidon_reconciler.core.pace import StormWatch, RateLimit
+from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.policy import Policy, format_duration
 
@@ -77,9 +77,12 @@ class Planner:
                 self._to_protect[job.id] = job
             if verdict.state == "lost":
                 self._storm.runner_lost(job.id, now)
-        for node in self._model.nodes_changed.values():
-            self._storm.node_changed(node.id, lost=node.status in UNREACHABLE, now=now)
-        self._model.nodes_changed.clear()
+        if self._model.nodes_changed:
+            for node in self._model.nodes_changed.values():
+                self._storm.node_changed(node.id, lost=node.status in UNREACHABLE, now=now)
+            self._model.nodes_changed.clear()
+        if self._storm.needs_update(now):
+            self._storm.update(self._diagnosis.runners, self._known_nodes(), now)
 
     def plan(self, now: float) -> list[Action]:
         """The actions to take at `now`."""
@@ -91,8 +94,7 @@ class Planner:
             self._assess(environment_id, now)
         self._diagnosis.touched = {}
         self._due_at = None
-        self._storm.update(self._diagnosis.runners, self._known_nodes(), now)
-        actions = self._protect(now)
+        actions = self._protect(now) if self._to_protect else []
         if self._storm.since is not None:
             self._wake_at(self._storm.until)
         elif self._open:
@@ -117,10 +119,11 @@ class Planner:
 
     def target(self, environment_id: str) -> int | None:
         """The target of a pool that is to be kept; None if it is not (stopped, missing) or has none."""
-        if self._diagnosis.environment_state(environment_id)[0] not in _REFILLABLE:
+        environment = self._model.environments.get(environment_id)
+        template = environment.template if environment is not None else None
+        if template is None or self._diagnosis.environment_state(environment_id)[0] not in _REFILLABLE:
             return None
-        template = self._model.environments[environment_id].template
-        return template.target if template is not None else None
+        return template.target
 
     def _assess(self, environment_id: str, now: float) -> None:
         """Brings up to date what an environment lacks, and whether anything is to be done about it."""
@@ -136,7 +139,8 @@ class Planner:
         deficit = self._deficits.get(environment_id)
         if deficit is None:
             deficit = self._deficits[environment_id] = Deficit()
-        deficit.set(lacking, now)
+        if lacking != deficit.size:
+            deficit.set(lacking, now)
         if lacking or pool.lost or self._environment_action(environment_id) is not None:
             self._open[environment_id] = None
         else:
@@ -145,6 +149,8 @@ class Planner:
     def _environment_action(self, environment_id: str) -> ActionKind | None:
         """What an environment's own job needs."""
         state, _, cause = self._diagnosis.environment_state(environment_id)
+        if state not in ("lost", "missing"):
+            return None
         environment = self._model.environments.get(environment_id)
         template = environment.template if environment is not None else None
         if template is None:
@@ -154,10 +160,10 @@ class Planner:
             return None if done else "revive-environment"
         # A purge is somebody's will. Only a job that was dead and then cleared away left by no will at all.
         cleared = cause == "collected" or (cause == "vanished" and template.status == "dead")
-        if state == "missing" and cleared and template.whole:
-            done = self.ledger.is_done("restore-environment", template.id, template.gone_index)
-            return None if done else "restore-environment"
-        return None
+        if not cleared or not template.whole:
+            return None
+        done = self.ledger.is_done("restore-environment", template.id, template.gone_index)
+        return None if done else "restore-environment"
 
     # --- what is done --------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The whole core as one value that is fed and asked: lines and time in, changes and actions out.
 
-`run` feeds it from the network and executes what it decides; `replay` feeds it from a file and writes down what it decides.
-Both get the same answers to the same input, because there is nothing else in here: no clock, no chance, no I/O.
+`run` feeds it from the network and executes what it decides; `replay` feeds it from a file and writes down what it
+decides. Both get the same answers to the same input, because nothing else is in here: no clock, no chance, no I/O.
 """
 
 from __future__ import annotations

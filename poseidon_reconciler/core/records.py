@@ -17,6 +17,7 @@ from poseidon_reconciler.core.events import (
     EvaluationPayload,
     JobPayload,
     TaskGroup,
+    parse_time,
 )
 from poseidon_reconciler.core.ids import Kind
 
@@ -78,11 +79,12 @@ class Allocation(Struct, gc=False):
 
 
 class Evaluation(Struct, gc=False):
-    """An evaluation of one of our jobs; ended ones are kept for a while to recognize late repeats."""
+    """An evaluation of one of our jobs. `waits_until` is the time that a delayed one waits for, in seconds."""
 
     data: EvaluationPayload
     origin: Origin
     first_seen: float
+    waits_until: float | None = None
 
 
 class Job(Struct, gc=False):
@@ -98,6 +100,8 @@ class Job(Struct, gc=False):
         gone, gone_index: why the job is no more, and the index at which that was known.
         quiet_since: when anything last happened that could bring the job (back) to life.
         statuses: the statuses seen at `modify_index`, in order: two lines may tell of one index.
+        evaluations: ended ones are kept for a while to recognize late repeats of them.
+        live_evaluations: those of them that Nomad still works on.
     """
 
     id: str
@@ -125,6 +129,7 @@ class Job(Struct, gc=False):
     allocations: dict[str, Allocation] = {}
     allocation_floor: int = UNKNOWN
     evaluations: dict[str, Evaluation] = {}
+    live_evaluations: dict[str, Evaluation] = {}
     evaluation_floor: int = UNKNOWN
     current: Allocation | None = None
 
@@ -155,6 +160,20 @@ class Job(Struct, gc=False):
                 self.stop_after_s = stop_after / 1e9 if stop_after else None
                 self.kill_timeout_s = max(((task.kill_timeout or 0) / 1e9 for task in group.tasks or ()), default=0.0)
 
+    def put_evaluation(self, evaluation: Evaluation) -> None:
+        """Takes in an evaluation, or what became of it."""
+        data = evaluation.data
+        self.evaluations[data.id] = evaluation
+        if data.status in LIVE_EVALUATION:
+            evaluation.waits_until = parse_time(data.wait_until) if data.wait_until else None
+            self.live_evaluations[data.id] = evaluation
+        else:
+            self.live_evaluations.pop(data.id, None)
+
+    def drop_evaluation(self, evaluation_id: str) -> None:
+        del self.evaluations[evaluation_id]
+        self.live_evaluations.pop(evaluation_id, None)
+
     def choose_current(self) -> None:
         """Finds the allocation that stands for the job: the newest that is meant to run, else the newest."""
         best: Allocation | None = None
@@ -167,7 +186,7 @@ class Job(Struct, gc=False):
 
     def is_current_version(self, allocation: AllocationPayload) -> bool:
         """Whether an allocation belongs to the job's current version, by what its sender told; yes in doubt."""
-        if allocation.job_version != UNKNOWN and self.version != UNKNOWN:
+        if UNKNOWN not in (allocation.job_version, self.version):
             return allocation.job_version == self.version
         if allocation.alloc_modify_index != UNKNOWN:
             return allocation.alloc_modify_index >= self.job_modify_index

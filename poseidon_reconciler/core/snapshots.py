@@ -80,7 +80,7 @@ class SnapshotReader:
         for node in self._model.nodes.values():
             if node.id not in listed and UNKNOWN < node.modify_index <= origin.index and node.status != "gone":
                 node.origin = origin
-                self._model.set_node(node, "gone", False, now)
+                self._model.set_node(node, "gone", now, draining=False)
                 news += 1
         self._model.node_floor = max(self._model.node_floor, origin.index)
         return news
@@ -132,7 +132,7 @@ class SnapshotReader:
         absent = [e.data for e in job.evaluations.values() if e.data.id not in listed and e.data.modify_index <= index]
         live = sum(data.status in LIVE_EVALUATION for data in absent)
         for data in absent:
-            del job.evaluations[data.id]
+            job.drop_evaluation(data.id)
         if live:
             job.quiet_since = now
             self._model.changed[job.id] = job

@@ -1,7 +1,7 @@
 """Recording files → lines with their time, whatever has happened to the file.
 
-A recording comes from a crashed process, a full disk or a copy that broke off, and its good lines are wanted all the same.
-What is no recording at all is an error; what is damaged is counted.
+A recording comes from a crashed process, a full disk or a copy that broke off, and its good lines are wanted all the
+same. What is no recording at all is an error; what is damaged is counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from poseidon_reconciler.core.events import Line, MalformedLineError, read_line, server_time_s
+from poseidon_reconciler.core.events import Line, read_block, server_time_s
 from poseidon_reconciler.core.framing import LineSplitter
 
 _CHUNK_BYTES: Final = 256 * 1024
@@ -54,15 +54,14 @@ class RecordingReader:
         problem = ""
         usable = False
         number = 0
-        for data in self._raw_lines(path):
+        for line in self._lines(path):
             number += 1
-            try:
-                line = read_line(data)
-            except MalformedLineError as error:
-                self.malformed += 1
-                problem = problem or f"line {number}: {error}"
-                continue
-            usable = True
+            if line.malformed is None:
+                usable = True
+            else:
+                problem = problem or f"line {number}: {line.reason}"
+                # A recorder's own note of a line that it could not read; one without an envelope has no time.
+                usable = usable or line.received_at is not None
             self.malformed += line.faults + (line.malformed is not None)
             self._set_clock(line)
             yield line
@@ -76,15 +75,15 @@ class RecordingReader:
         if at is not None and at > self.now:
             self.now = at
 
-    def _raw_lines(self, path: Path) -> Iterator[bytes]:
+    def _lines(self, path: Path) -> Iterator[Line]:
         splitter = LineSplitter()
         try:
             with path.open("rb") as file:
                 for chunk in self._chunks(file):
-                    yield from splitter.feed(chunk)
+                    yield from read_block(splitter.feed(chunk))
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror or error}") from None
-        yield from splitter.close()
+        yield from read_block(splitter.close())
 
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
         """The content, unpacked if it is gzip; a packed file that breaks off ends where it breaks off."""

@@ -19,9 +19,19 @@ from poseidon_reconciler.policy import format_duration
 from poseidon_reconciler.recording.story import POOL_STATES, Entry, EnvironmentRow, Story
 
 _STYLES: Final = {
-    "idle": "green", "active": "green", "used": "cyan", "starting": "blue", "recovering": "yellow", "blocked": "yellow",
-    "disconnected": "magenta", "leaving": "yellow", "lost": "bold red", "gone": "dim", "stopped": "dim", "missing": "bold red",
-}  # fmt: skip
+    "idle": "green",
+    "active": "green",
+    "used": "cyan",
+    "starting": "blue",
+    "recovering": "yellow",
+    "blocked": "yellow",
+    "leaving": "yellow",
+    "disconnected": "magenta",
+    "lost": "bold red",
+    "missing": "bold red",
+    "gone": "dim",
+    "stopped": "dim",
+}
 _PIPE_WIDTH: Final = 160
 
 
