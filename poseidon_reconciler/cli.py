@@ -10,12 +10,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from poseidon_reconciler import __version__
 from poseidon_reconciler.app.errors import UsageError
 
 EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 _EXIT_INTERRUPTED: Final = 130
 
@@ -33,11 +34,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except BrokenPipeError:
         # Whoever read our output (`| head`) has seen enough; Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
         return EXIT_DONE
+    except OSError as error:
+        print(f"cannot write: {error.strerror or error}", file=sys.stderr)
+        _abandon_output()
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     return status
+
+
+def _abandon_output() -> None:
+    """Lets Python close a standard output that takes no more without complaining again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, as for every other mistake."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see --help)\n")
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -53,7 +69,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="poseidon-reconciler",
         description="Keeps Poseidon's pools of idle runners on Nomad at their target.",
     )

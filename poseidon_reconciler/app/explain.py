@@ -35,7 +35,7 @@ def explain(options: argparse.Namespace) -> int:
         replay.run(RecordingReader([options.recording]), settle_s)
     except RecordingError as error:
         raise UsageError(str(error)) from None
-    explanation = _find(replay.core, options.subject)
+    explanation = _find(replay.core, options.subject, str(options.recording))
     if options.json:
         sys.stdout.buffer.write(orjson.dumps(msgspec.to_builtins(explanation), option=orjson.OPT_INDENT_2) + b"\n")
         return 0
@@ -48,7 +48,7 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _find(core: Reconciler, subject: str) -> JobExplanation | EnvironmentExplanation:
+def _find(core: Reconciler, subject: str, recording: str) -> JobExplanation | EnvironmentExplanation:
     job = core.model.jobs.get(subject)
     if job is None:
         beginning = [job for job_id, job in core.model.jobs.items() if job_id.startswith(subject) and "-" in subject]
@@ -59,5 +59,5 @@ def _find(core: Reconciler, subject: str) -> JobExplanation | EnvironmentExplana
         known = [*core.diagnosis.pools, *core.diagnosis.verdicts]
         near = difflib.get_close_matches(subject, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"{subject!r} is neither a job nor an environment of this recording{hint}")
+        raise UsageError(f"{recording}: {subject!r} is neither a job nor an environment of it{hint}")
     return explanation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Deficit:
-    """What a pool lacks, as a stack: the last that came to lack is the first that is filled."""
+    """What a pool lacks, in layers by age: we fill the oldest first, and what others fill was the youngest."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -26,6 +26,13 @@ class Deficit:
                 self._layers.append((since, number - excess))
             excess -= number
         self.size = size
+
+    def fill(self) -> None:
+        """One that was lacking for longest is provided for."""
+        since, number = self._layers.pop(0)
+        if number > 1:
+            self._layers.insert(0, (since, number - 1))
+        self.size -= 1
 
     def older_than(self, age_s: float, now: float) -> int:
         """How many have been lacking for at least `age_s`."""

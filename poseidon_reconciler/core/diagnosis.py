@@ -122,6 +122,7 @@ class Diagnosis:
         """Drops jobs that the model has forgotten."""
         for job in jobs:
             verdict = self.verdicts.pop(job.id, None)
+            self.at_risk.pop(job.id, None)
             pool = self.pools.get(job.environment_id)
             if verdict is not None and pool is not None and job.kind == "runner":
                 self._uncount(pool, job, verdict)
@@ -131,9 +132,7 @@ class Diagnosis:
 
     def facts(self, job: Job, now: float) -> Facts:
         """The job as the rules see it at `now`."""
-        current = job.current
-        node = self.model.nodes.get(current.data.node_id) if current is not None else None
-        return Facts(job, current, node, self._policies.get(job.environment_id, self._pool_policy), now)
+        return Facts(job, job.current, self.model.nodes, self._policies.get(job.environment_id, self._pool_policy), now)
 
     def environment_state(self, environment_id: str) -> tuple[EnvironmentState, str, str | None]:
         """State, rule and cause of an environment: those of its own job, or what its absence means."""
@@ -156,6 +155,9 @@ class Diagnosis:
             if before is not None:
                 self.forget([job])
             return None
+        if job.kind == "environment":
+            # Its verdict may be the same, and its target another.
+            self.touched[job.environment_id] = None
         rule = self._judge.rule(facts)
         state = rule.state
         due_at = rule.due(facts) if rule.due is not None else None
@@ -235,12 +237,9 @@ def is_killer(job: Job, allocation: AllocationPayload) -> bool:
 
 
 def _is_at_risk(job: Job, state: State) -> bool:
-    allocations = job.allocations
-    if len(allocations) == 1 and state in ("idle", "used"):
-        return False
     if state in _HOPELESS or job.status == "dead":
         return False
-    for allocation in allocations.values():
+    for allocation in job.allocations.values():
         # Asked here as well, because it is false for nearly all and this is the hottest loop of the program.
         if allocation.data.desired_status == "stop" and is_killer(job, allocation.data):
             return True

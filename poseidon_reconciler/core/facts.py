@@ -24,13 +24,18 @@ UNREACHABLE: Final = frozenset({"down", "disconnected", "gone"})
 
 
 class Facts(Struct, gc=False):
-    """A job as it stands at `now`, with its current allocation and that one's node, under its pool's policy."""
+    """A job as it stands at `now`, with its current allocation, among all nodes, under its pool's policy."""
 
     job: Job
     allocation: Allocation | None
-    node: Node | None
+    nodes: dict[str, Node]
     policy: PoolPolicy
     now: float
+
+    @property
+    def node(self) -> Node | None:
+        """The node of the current allocation."""
+        return self.nodes.get(self.allocation.data.node_id) if self.allocation is not None else None
 
     @property
     def key(self) -> Hashable:
@@ -43,10 +48,11 @@ class Facts(Struct, gc=False):
         data = a.data
         node_status, draining = (node.status, node.draining) if node is not None else ("", False)
         if a.placed:
-            ran = a.ran or a.restarts > 0
             first = len(job.allocations) == 1 and not data.previous_allocation
             policy = self.policy.disconnect_policy
-            return job.kind, job.used, data.client_status, a.main_task_state, node_status, draining, ran, first, policy
+            task = a.main_task_state
+            ran = a.ran, a.ran or a.restarts > 0
+            return job.kind, job.used, data.client_status, task, node_status, draining, ran, first, policy
         return (
             job.kind,
             job.status,
@@ -100,15 +106,47 @@ class Facts(Struct, gc=False):
         return began + self.policy.start_deadline_s
 
     @property
-    def disconnect_ends_at(self) -> float | None:
-        """When a runner on an unreachable node stops being open; None while only others can end that."""
-        since = max(self.node.since if self.node else 0.0, self.allocation.since if self.allocation else 0.0)
+    def old_copies_end_at(self) -> float | None:
+        """By when no copy of the job can run any more that Nomad has lost sight of: 0 if there is none, None while
+        only its node or an operator can tell.
+        """
+        end_at = 0.0
+        for allocation in self.job.allocations.values():
+            if self._is_out_of_sight(allocation):
+                copy_ends_at = self._copy_ends_at(allocation)
+                if copy_ends_at is None:
+                    return None
+                end_at = max(end_at, copy_ends_at)
+        return end_at
+
+    def _is_out_of_sight(self, allocation: Allocation) -> bool:
+        node = self.nodes.get(allocation.data.node_id)
+        unreachable = node is not None and node.status in UNREACHABLE
+        return allocation.data.client_status in ("lost", "unknown") or (allocation.placed and unreachable)
+
+    def _copy_ends_at(self, allocation: Allocation) -> float | None:
+        """By when a copy out of sight has ended, under the disconnect policy."""
+        node = self.nodes.get(allocation.data.node_id)
+        status = node.status if node is not None else ""
+        since = max(node.since, allocation.since) if node is not None else allocation.since
         policy = self.policy.disconnect_policy
-        if policy == "at-least":
-            return since + self.policy.lost_grace_s if self.node_status == "down" else None
-        if policy == "exactly" and self.job.stop_after_s is not None:
-            return since + self.job.stop_after_s + self.job.kill_timeout_s + self.policy.clock_margin_s
-        return None
+        if policy == "exactly":
+            # A node that is back has not said yet what became of the copy; it will, or be removed.
+            if status == "gone":
+                return 0.0
+            stop_after_s = self.job.stop_after_s
+            return None if stop_after_s is None else since + stop_after_s + self._ending_s
+        if allocation is not self.allocation:
+            return 0.0
+        if policy == "leave-alone":
+            return None if status in UNREACHABLE or status == "" else 0.0
+        if status == "down":
+            return since + self.policy.lost_grace_s
+        return 0.0 if status == "gone" else None
+
+    @property
+    def _ending_s(self) -> float:
+        return self.job.kill_timeout_s + self.policy.clock_margin_s
 
 
 def is_migration(transition: DesiredTransition | None) -> bool:
@@ -195,17 +233,13 @@ def nothing_follows(f: Facts) -> bool:
     return not (f.allocation and f.allocation.data.next_allocation) and not f.live_evaluations
 
 
-@_condition("the disconnect policy still leaves its fate open", timed=True)
-def fate_open(f: Facts) -> bool:
-    if f.policy.disconnect_policy == "leave-alone":
-        return True
-    if f.node_status == "gone":
-        return False
-    ends_at = f.disconnect_ends_at
+@_condition("by its disconnect policy, the copy out of sight may still run", timed=True)
+def may_still_run(f: Facts) -> bool:
+    ends_at = f.old_copies_end_at
     return ends_at is None or f.now < ends_at
 
 
-@_condition("under its disconnect policy the old copy counts while it may still run")
+@_condition("under its disconnect policy a copy that may still run counts")
 def old_copy_counts(f: Facts) -> bool:
     return f.policy.disconnect_policy != "at-least"
 
@@ -306,8 +340,3 @@ def migrated(f: Facts) -> bool:
 @_condition("the newest allocation is lost, or on a node that cannot be reached")
 def newest_out_of_reach(f: Facts) -> bool:
     return f.client in ("lost", "unknown") or (f.client == "running" and f.node_status in UNREACHABLE)
-
-
-@_condition("its node cannot be reached")
-def node_unreachable(f: Facts) -> bool:
-    return f.node_status in UNREACHABLE

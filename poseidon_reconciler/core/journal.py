@@ -22,6 +22,7 @@ class Journal:
 
     def __init__(self) -> None:
         self._digest = 0
+        self._hashes: dict[str, int] = {}
 
     @property
     def digest(self) -> str:
@@ -29,9 +30,16 @@ class Journal:
 
     def line(self, step: Step) -> bytes | None:
         """The line for a step, without its newline; None for a step that changed and decided nothing."""
+        if step.new_epoch:
+            self._hashes.clear()
+            self._digest = 0
+        # A sum without order, so that each verdict can be taken out and put in where it changes.
+        for job in step.forgotten:
+            self._digest ^= self._hashes.pop(job.id, 0)
         for change in step.changes:
-            # A sum of hashes without order: each verdict is taken out and put in where it changes.
-            self._digest ^= _hash(change.job.id, change.before) ^ _hash(change.job.id, change.verdict)
+            hashed = _hash(change.job.id, change.verdict)
+            self._digest ^= self._hashes.get(change.job.id, 0) ^ hashed
+            self._hashes[change.job.id] = hashed
         if not step.changes and not step.actions:
             return None
         record = {
@@ -67,8 +75,6 @@ def action_document(action: Action) -> dict[str, Any]:
     }
 
 
-def _hash(job_id: str, verdict: Verdict | None) -> int:
-    if verdict is None:
-        return 0
+def _hash(job_id: str, verdict: Verdict) -> int:
     text = f"{job_id}\0{verdict.state}\0{verdict.rule}\0{verdict.cause}\0{verdict.at_risk}"
     return int.from_bytes(blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest())

@@ -20,6 +20,7 @@ from poseidon_reconciler.core.events import (
 )
 from poseidon_reconciler.core.ids import parse_job_id
 from poseidon_reconciler.core.records import (
+    LIST,
     LIVE_EVALUATION,
     Allocation,
     Environment,
@@ -62,6 +63,7 @@ class Model:
         self.changed: dict[str, Job] = {}
         self.nodes_changed: dict[str, Node] = {}
         self._forget_at: list[tuple[float, str]] = []
+        self._forget_nodes_at: list[tuple[float, str]] = []
         # What was created up to here and is not known does not exist any more: a whole list did not have it.
         self.job_floor = self.allocation_floor = self.evaluation_floor = self.node_floor = UNKNOWN
 
@@ -103,31 +105,41 @@ class Model:
                 return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
-        if not self._is_news(job, data, newest=newest):
+        if not self._is_news(job, data, origin, newest=newest):
             if data.task_groups is not None and not job.whole and data.modify_index == job.modify_index:
                 job.take_groups(data.task_groups)
                 self.changed[job.id] = job
             return False
-        if job.gone is not None or (job.seen and 0 <= job.create_index < data.create_index):
-            self._begin_anew(job)
+        if job.gone is not None:
+            self._revoke_end(job, data, now)
+        elif job.seen and 0 <= job.create_index < data.create_index:
+            self._begin_anew(job, now)
         if data.status != job.status or data.stop != job.stop or data.job_modify_index != job.job_modify_index:
             job.quiet_since = now
+            self.changed[job.id] = job
+        elif job.live_evaluations:
+            # Said to be dead once more, it has no live evaluation any more.
             self.changed[job.id] = job
         job.take(data, origin)
         return True
 
     @staticmethod
-    def _is_news(job: Job, data: JobPayload, *, newest: bool) -> bool:
+    def _is_news(job: Job, data: JobPayload, origin: Origin, *, newest: bool) -> bool:
         """Whether a payload is newer than what is known of the job.
 
         One Raft entry may change a job twice, and both lines carry the same index: the last one wins, but a repeat
-        of one of them is no third change.
+        of one of them is no third change. A list was read after all that happened at its index.
         """
-        if job.gone is not None and data.modify_index <= job.gone_index:
-            return False
+        if job.gone is not None:
+            # A stop whose evaluation was heard first was taken for a purge.
+            stopped_then = data.stop and job.gone == "purged" and data.modify_index == job.gone_index
+            return stopped_then or data.modify_index > job.gone_index
         if data.modify_index == job.modify_index and job.seen:
-            # A list was read after all that happened at its index; events can only repeat it.
-            if not newest or job.origin.type == "list" or data.status in job.statuses:
+            if job.origin.type == LIST:
+                return False
+            if origin.type == LIST:
+                return data.status != job.status
+            if not newest or data.status in job.statuses:
                 return False
             job.statuses += (data.status,)
             return True
@@ -143,7 +155,7 @@ class Model:
         job = self.jobs.get(data.job_id)
         if job is None:
             job = self._track(data.job_id, now, is_new=_is_above(self.allocation_floor, data.create_index))
-        if job is None or job.gone is not None:
+        if job is None or job.gone is not None or UNKNOWN < data.create_index < job.create_index:
             return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
@@ -161,14 +173,17 @@ class Model:
                 return False
             if data.next_allocation != old.next_allocation or data.task_states != old.task_states:
                 self.changed[job.id] = job
-            _keep_what_a_stub_lacks(data, old)
+            if origin.type == LIST or old.job_version != UNKNOWN:
+                _keep_what_a_stub_lacks(data, old)
             changed = data.client_status != old.client_status or data.desired_status != old.desired_status
+        was_placed = allocation.placed
         allocation.take(data, origin)
         if changed:
             allocation.since = now
             before = job.current
             job.choose_current()
-            if job.current is allocation or job.current is not before:
+            # What ends once more, or otherwise, cannot bring the job back.
+            if job.current is not before or (job.current is allocation and (was_placed or allocation.placed)):
                 job.quiet_since = now
             if len(job.allocations) > _MAX_ALLOCATIONS:
                 _drop_oldest_allocation(job)
@@ -180,7 +195,7 @@ class Model:
         job = self.jobs.get(data.job_id)
         if job is None:
             job = self._track(data.job_id, now, is_new=_is_above(self.evaluation_floor, data.create_index))
-        if job is None or job.gone is not None:
+        if job is None or job.gone is not None or UNKNOWN < data.create_index < job.create_index:
             return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
@@ -206,7 +221,9 @@ class Model:
 
     def take_node(self, data: NodePayload, origin: Origin, now: float) -> bool:
         """Takes in a node. Returns whether it was news."""
-        if data.modify_index == UNKNOWN:
+        deregistered = origin.type == _NODE_GONE
+        if data.modify_index == UNKNOWN or deregistered:
+            # A node that is removed is sent as it was, with the index of its last change.
             data.modify_index = origin.index
         if data.id not in self.nodes and data.modify_index <= self.node_floor:
             return False
@@ -214,15 +231,18 @@ class Model:
         if data.modify_index <= node.modify_index:
             return False
         node.modify_index, node.origin, node.name = data.modify_index, origin, data.name or node.name
-        status = "gone" if origin.type == _NODE_GONE else data.status
-        self.set_node(node, status, now, draining=data.draining)
+        self.set_node(node, "gone" if deregistered else data.status, now, draining=data.draining)
         return True
 
     def set_node(self, node: Node, status: str, now: float, *, draining: bool) -> None:
         """Changes what is known of a node, and has the jobs that are placed on it judged anew."""
         if (status, draining) == (node.status, node.draining):
             return
-        node.status, node.draining, node.since = status, draining, now
+        if status != node.status:
+            node.since = now
+        node.status, node.draining = status, draining
+        if status == "gone":
+            heapq.heappush(self._forget_nodes_at, (now + self.retention_s, node.id))
         self.nodes_changed[node.id] = node
         for job in list(node.jobs.values()):
             if any(allocation.data.node_id == node.id for allocation in job.allocations.values()):
@@ -254,6 +274,7 @@ class Model:
     def forget(self, now: float) -> list[Job]:
         """Forgets the jobs that have been gone for longer than the retention; returns them."""
         forgotten = []
+        self._forget_nodes(now)
         while self._forget_at and self._forget_at[0][0] <= now:
             job = self.jobs.get(heapq.heappop(self._forget_at)[1])
             if job is None:
@@ -264,6 +285,12 @@ class Model:
             elif not job.seen:
                 heapq.heappush(self._forget_at, (now + self.retention_s, job.id))
         return forgotten
+
+    def _forget_nodes(self, now: float) -> None:
+        while self._forget_nodes_at and self._forget_nodes_at[0][0] <= now:
+            node = self.nodes.get(heapq.heappop(self._forget_nodes_at)[1])
+            if node is not None and node.status == "gone" and now - node.since >= self.retention_s:
+                del self.nodes[node.id]
 
     def _is_forgettable(self, job: Job, now: float) -> bool:
         if job.gone is not None:
@@ -283,10 +310,16 @@ class Model:
         if environment.template is None and not environment.runners:
             del self.environments[environment.id]
 
-    @staticmethod
-    def _begin_anew(job: Job) -> None:
-        """The same id was registered again: nothing of the earlier job counts any more."""
+    def _revoke_end(self, job: Job, data: JobPayload, now: float) -> None:
+        """A job that was gone is there: it was registered again, or had only been stopped."""
+        if data.create_index != job.create_index:
+            self._begin_anew(job, now)
         job.gone, job.gone_index = None, UNKNOWN
+
+    @staticmethod
+    def _begin_anew(job: Job, now: float) -> None:
+        """The same id was registered again: nothing of the earlier job counts any more."""
+        job.first_seen = now
         job.allocations, job.current = {}, None
         job.evaluations, job.live_evaluations = {}, {}
         job.used, job.target, job.whole = False, None, False

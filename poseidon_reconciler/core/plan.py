@@ -21,6 +21,7 @@ from poseidon_reconciler.core.ledger import Action, ActionKind, Ledger
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.retries import Retries
 from poseidon_reconciler.policy import Policy, format_duration
 
 _REFILLABLE: Final = frozenset({"active", "starting", "recovering", "blocked", "disconnected", "lost"})
@@ -53,6 +54,8 @@ class Planner:
         # Environments for which something may have to be done, now or later.
         self._open: dict[str, None] = {}
         self._to_protect: dict[str, Job] = {}
+        self._losses: set[str] = set()
+        self._retries = Retries()
         self._due_at: float | None = None
 
     def clear(self) -> None:
@@ -62,11 +65,44 @@ class Planner:
         self._deficits.clear()
         self._open.clear()
         self._to_protect.clear()
+        self._losses.clear()
+        self._retries = Retries()
         self._due_at = None
+
+    def forget(self, jobs: list[Job]) -> None:
+        """Drops what is remembered of jobs that the model has forgotten."""
+        for job in jobs:
+            self.ledger.forget(job.id)
+            self._losses.discard(job.id)
+            self._to_protect.pop(job.id, None)
 
     def next_due(self) -> float | None:
         """When the plan would change if nothing else happened; None if never."""
+        retry_at = self._retries.next_at()
+        if self._due_at is None or (retry_at is not None and retry_at < self._due_at):
+            return retry_at
         return self._due_at
+
+    def succeeded(self, action: Action, index: int) -> None:
+        """An action was carried out, or found done; `index` is the Raft index by which every list shows it."""
+        self._retries.succeeded(action)
+        if action.kind == "create-runner":
+            self.ledger.confirm(action.job_id, index)
+
+    def failed(self, action: Action, detail: str, now: float) -> None:
+        """An action did not come about, or nobody knows: it may be decided on again, after a while that grows."""
+        self._retries.failed(action, detail, now)
+
+    def _allow_again(self, action: Action) -> None:
+        if action.kind == "create-runner":
+            self.ledger.settle(action.job_id)
+            if action.replaces is not None:
+                self.ledger.undo("create-runner", action.replaces)
+        else:
+            self.ledger.undo(action.kind, action.job_id)
+            if action.kind == "protect-job" and (job := self._model.jobs.get(action.job_id)) is not None:
+                self._to_protect[job.id] = job
+        self._diagnosis.touched[action.environment_id] = None
 
     def observe(self, changes: list[Change], now: float) -> None:
         """Takes note of verdicts that became different, and of nodes."""
@@ -75,17 +111,26 @@ class Planner:
             self.ledger.settle(job.id)
             if verdict.at_risk:
                 self._to_protect[job.id] = job
-            if verdict.state == "lost":
+            if verdict.state != "lost":
+                # Looked at once more by Nomad, a dead job is not lost a second time.
+                if verdict.state != "recovering":
+                    self._losses.discard(job.id)
+            elif job.id not in self._losses:
+                self._losses.add(job.id)
                 self._storm.runner_lost(job.id, now)
         if self._model.nodes_changed:
             for node in self._model.nodes_changed.values():
                 self._storm.node_changed(node.id, lost=node.status in UNREACHABLE, now=now)
             self._model.nodes_changed.clear()
+            # There may be room now where there was none.
+            self._due_at = now
         if self._storm.needs_update(now):
             self._storm.update(self._diagnosis.runners, self._known_nodes(), now)
 
     def plan(self, now: float) -> list[Action]:
         """The actions to take at `now`."""
+        for action in self._retries.due(now):
+            self._allow_again(action)
         touched = self._diagnosis.touched
         due = self._due_at is not None and self._due_at <= now
         if not (touched or due or self._to_protect):
@@ -108,6 +153,8 @@ class Planner:
             holds.append(Hold(None, "storm: many runners or nodes were lost together", self._storm.until))
         for environment_id in self._diagnosis.pools:
             holds += self._environment_holds(environment_id, now)
+        for action, detail, until in self._retries.waiting():
+            holds.append(Hold(action.environment_id, f"{action.kind} {action.job_id}: {detail}", until))
         return holds
 
     def deficit(self, environment_id: str) -> int:
@@ -236,6 +283,7 @@ class Planner:
                 reason = f"the pool is {deficit.size} short of its target {self.target(environment_id)}"
                 actions.append(Action(now, "create-runner", environment_id, next(free_ids), reason))
             self.ledger.expect(actions[-1].job_id, environment_id)
+            deficit.fill()
         return actions
 
     def _replacement(self, lost: Job, now: float) -> Action:
@@ -311,7 +359,8 @@ class Planner:
             return Hold(environment_id, reason, deficit.next_at(settle_s, now))
         if self._room_to_start() <= 0:
             return Hold(environment_id, f"{deficit.size} runners short, enough are starting on the ready nodes", None)
-        return Hold(environment_id, f"{deficit.size} runners short, next within the rate", self._creates.next_at())
+        reason = f"{deficit.size} runners short, the next within the rate"
+        return Hold(environment_id, reason, max(now, self._creates.next_at()))
 
     # --- time ----------------------------------------------------------------------------------------------------
 

@@ -19,12 +19,13 @@ from poseidon_reconciler.policy import Policy
 
 
 class Step(NamedTuple):
-    """What one input, or the passing of time, led to."""
+    """What one input, or the passing of time, led to. `new_epoch`: everything known before was cleared first."""
 
     at: float
     changes: list[Change]
     actions: list[Action]
     forgotten: list[Job]
+    new_epoch: bool = False
 
 
 class Reconciler:
@@ -50,13 +51,14 @@ class Reconciler:
     def feed_snapshot(self, snapshot: Snapshot, now: float) -> Step:
         """Takes in lists that were read from the API by `now`."""
         self.now = max(now, self.now)
-        if self.snapshots.merge(snapshot, self.now):
+        new_epoch = self.snapshots.merge(snapshot, self.now)
+        if new_epoch:
             self.diagnosis.clear()
             self.planner.clear()
         elif snapshot.jobs is not None and "Jobs" in snapshot.indexes:
             for environment_id in self.planner.ledger.lapse(snapshot.indexes["Jobs"], self.model.jobs):
                 self.diagnosis.touched[environment_id] = None
-        return self._decide()
+        return self._decide()._replace(new_epoch=new_epoch)
 
     def connection_opened(self) -> None:
         """A new stream was opened: lists that follow must be newer than all that was seen until now."""
@@ -77,8 +79,7 @@ class Reconciler:
         forgotten = self.model.forget(now)
         if forgotten:
             self.diagnosis.forget(forgotten)
-            for job in forgotten:
-                self.planner.ledger.forget(job.id)
+            self.planner.forget(forgotten)
         changes = self.diagnosis.update(now)
         self.planner.observe(changes, now)
         return Step(now, changes, self.planner.plan(now), forgotten)

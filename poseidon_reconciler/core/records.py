@@ -23,6 +23,7 @@ from poseidon_reconciler.core.ids import Kind
 
 GoneCause = Literal["stopped", "purged", "collected", "vanished"]
 
+LIST: Final = "list"
 LIVE_EVALUATION: Final = frozenset({"pending", "blocked"})
 MAX_TARGET: Final = 1_000_000
 
@@ -176,6 +177,9 @@ class Job(Struct, gc=False):
 
     def choose_current(self) -> None:
         """Finds the allocation that stands for the job: the newest that is meant to run, else the newest."""
+        if len(self.allocations) == 1:
+            (self.current,) = self.allocations.values()
+            return
         best: Allocation | None = None
         best_rank = (False, UNKNOWN, "")
         for allocation in self.allocations.values():
@@ -183,6 +187,13 @@ class Job(Struct, gc=False):
             if best is None or rank > best_rank:
                 best, best_rank = allocation, rank
         self.current = best
+
+    @property
+    def known_index(self) -> int:
+        """The highest index at which the job was known to exist; of one that was never seen, by its allocations."""
+        if self.seen:
+            return self.modify_index
+        return max((a.data.modify_index for a in self.allocations.values()), default=UNKNOWN)
 
     def is_current_version(self, allocation: AllocationPayload) -> bool:
         """Whether an allocation belongs to the job's current version, by what its sender told; yes in doubt."""

@@ -54,14 +54,14 @@ def _grace_end(facts: Facts) -> float:
 
 
 def _disconnect_end(facts: Facts) -> float | None:
-    return facts.disconnect_ends_at
+    return facts.old_copies_end_at
 
 
 _COMING: Final = (
     Rule(
         "out-of-reach",
         "disconnected",
-        (is_.placed, is_.unreachable, is_.fate_open),
+        (is_.placed, is_.unreachable, is_.may_still_run),
         due=_disconnect_end,
     ),
     Rule(
@@ -109,7 +109,7 @@ _COMING: Final = (
     Rule(
         "old-copy-may-run",
         "disconnected",
-        (is_.old_copy_counts, is_.newest_out_of_reach, is_.node_unreachable, is_.fate_open),
+        (is_.old_copy_counts, is_.may_still_run),
         due=_disconnect_end,
     ),
 )

@@ -9,13 +9,9 @@ restored from a snapshot, or it is another one. Then nothing that is remembered 
 
 from __future__ import annotations
 
-from typing import Final
-
 from poseidon_reconciler.core.events import UNKNOWN, Snapshot
 from poseidon_reconciler.core.model import Model
-from poseidon_reconciler.core.records import LIVE_EVALUATION, Job, Origin
-
-LIST: Final = "list"
+from poseidon_reconciler.core.records import LIST, LIVE_EVALUATION, Job, Origin
 
 
 class SnapshotReader:
@@ -92,7 +88,7 @@ class SnapshotReader:
         news = sum([self._model.take_job(data, origin, now, newest=False) for data in snapshot.jobs])
         listed = {data.id for data in snapshot.jobs}
         for job in self._model.jobs.values():
-            if job.id not in listed and job.gone is None and UNKNOWN < job.modify_index <= origin.index:
+            if job.id not in listed and job.gone is None and UNKNOWN < job.known_index <= origin.index:
                 self._model.end(job, "vanished", origin, now)
                 news += 1
         self._model.job_floor = max(self._model.job_floor, origin.index)
@@ -109,7 +105,9 @@ class SnapshotReader:
                 id_ for id_, a in job.allocations.items() if id_ not in listed and a.data.modify_index <= origin.index
             ]
             for id_ in absent:
-                del job.allocations[id_]
+                # Of a dead job, the last allocation tells why it died, whether or not it was collected.
+                if job.status != "dead" or job.allocations[id_] is not job.current:
+                    del job.allocations[id_]
             if absent:
                 job.choose_current()
                 self._model.changed[job.id] = job

@@ -53,9 +53,7 @@ class RecordingReader:
     def _read_file(self, path: Path) -> Iterator[Line]:
         problem = ""
         usable = False
-        number = 0
-        for line in self._lines(path):
-            number += 1
+        for number, line in self._numbered_lines(path):
             if line.malformed is None:
                 usable = True
             else:
@@ -65,25 +63,37 @@ class RecordingReader:
             self.malformed += line.faults + (line.malformed is not None)
             self._set_clock(line)
             yield line
-        if number == 0:
-            raise RecordingError(f"{path}: empty, so no recording")
         if not usable:
-            raise RecordingError(f"{path}: no recording of an event stream ({problem})")
+            why = f"no recording of an event stream ({problem})" if problem else "empty, so no recording"
+            raise RecordingError(f"{path}: {why}")
 
     def _set_clock(self, line: Line) -> None:
         at = line.received_at if line.received_at is not None else server_time_s(line)
         if at is not None and at > self.now:
             self.now = at
 
-    def _lines(self, path: Path) -> Iterator[Line]:
+    def _numbered_lines(self, path: Path) -> Iterator[tuple[int, Line]]:
+        first = 1
+        for block in self._blocks(path):
+            lines = read_block(block)
+            numbers = range(first, first + len(lines))
+            first += block.count(b"\n")
+            if len(lines) != first - numbers.start:
+                # Blank lines are not there, but an editor counts them.
+                texts = enumerate(block.split(b"\n"), numbers.start)
+                yield from zip((number for number, text in texts if text.strip()), lines, strict=True)
+            else:
+                yield from zip(numbers, lines, strict=True)
+
+    def _blocks(self, path: Path) -> Iterator[bytes]:
         splitter = LineSplitter()
         try:
             with path.open("rb") as file:
                 for chunk in self._chunks(file):
-                    yield from read_block(splitter.feed(chunk))
+                    yield splitter.feed(chunk)
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror or error}") from None
-        yield from read_block(splitter.close())
+        yield splitter.close()
 
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
         """The content, unpacked if it is gzip; a packed file that breaks off ends where it breaks off."""

@@ -35,9 +35,15 @@ _STYLES: Final = {
 _PIPE_WIDTH: Final = 160
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves to the command line what it does about it anyway, where rich would end the program with a failure."""
+        raise BrokenPipeError
+
+
 def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+    console = _Console(highlight=False)
+    return console if console.is_terminal else _Console(highlight=False, width=_PIPE_WIDTH)
 
 
 def plain(text: str) -> str:

@@ -1,0 +1,289 @@
+"""The loop of a running reconciler: inputs in, steps of the core, actions out, and their outcomes in again.
+
+One task owns the core. Everything else (the stream, the lists, the actions on their way) talks to it through one queue, so
+that the core sees the world in one order. While the model may be stale (before the first lists, after the stream was
+cut, after a gap) nothing is decided: what the stream brings meanwhile is kept, and applied once the lists are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from poseidon_reconciler.core.events import UNKNOWN, Line, Snapshot
+from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.reconciler import Reconciler, Step
+
+# Frames that are kept while lists are read. Beyond it reading them takes too long: the stream is taken up anew.
+_MAX_KEPT_FRAMES: Final = 50_000
+_FIRST_LIST_RETRY_S: Final = 1.0
+_LONGEST_LIST_RETRY_S: Final = 60.0
+_NEEDED: Final = ("jobs", "allocations", "evaluations")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOpened:
+    """A connection of the stream is open: all that it brings from now on is kept until the lists are read."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFrame:
+    line: Line
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDoubt:
+    """Something was missed (a gap, a line that could not be read): only lists can tell what."""
+
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClosed:
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _ListsRead:
+    generation: int
+    snapshot: Snapshot
+    problems: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionOutcome:
+    """What became of an action. `wanted` is false where the world had changed and nothing was to be done any more."""
+
+    result: Literal["done", "not-done", "not-wanted"]
+    detail: str
+    index: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class _ActionEnded:
+    action: Action
+    outcome: ActionOutcome
+
+
+Input = StreamOpened | StreamFrame | StreamDoubt | StreamClosed | _ListsRead | _ActionEnded
+
+
+class Lists(Protocol):
+    """Reads the whole cluster."""
+
+    async def read(self) -> tuple[Snapshot, str]:
+        """What could be read, and in one line what could not and why."""
+        ...
+
+
+class Actions(Protocol):
+    """Carries out actions on the cluster, after confirming that they are still wanted."""
+
+    async def execute(self, action: Action) -> ActionOutcome: ...
+
+
+class Observer(Protocol):
+    """Is told what goes on; must not block and must not raise."""
+
+    def stepped(self, step: Step) -> None: ...
+
+    def acted(self, action: Action, outcome: ActionOutcome) -> None: ...
+
+    def noted(self, event: str, detail: str) -> None: ...
+
+
+class Controller:
+    """Runs a core.
+
+    Attributes:
+        synced: whether the model is complete and fresh, so that decisions are made.
+    """
+
+    def __init__(
+        self,
+        core: Reconciler,
+        lists: Lists,
+        actions: Actions,
+        observer: Observer,
+        *,
+        resync_interval_s: float,
+        clock: Callable[[], float],
+        max_actions_at_once: int = 8,
+        restart_stream: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`restart_stream` is called when the stream brought more than could be kept while lists were read."""
+        self.core = core
+        self.synced = False
+        self.stopping = False
+        self._lists = lists
+        self._actions = actions
+        self._observer = observer
+        self._resync_interval_s = resync_interval_s
+        self._clock = clock
+        self._restart_stream = restart_stream
+        self._slots = asyncio.Semaphore(max_actions_at_once)
+        self._inputs: asyncio.Queue[Input] = asyncio.Queue()
+        self._kept: list[StreamFrame] = []
+        self._connected = False
+        # Lists that were asked for before the latest connection say nothing about what it may have missed.
+        self._generation = 0
+        self._listing: asyncio.Task[None] | None = None
+        self._next_resync_at = float("inf")
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def put(self, item: Input) -> None:
+        """Hands an input to the loop, from the same event loop."""
+        self._inputs.put_nowait(item)
+
+    async def run(self) -> None:
+        """Runs until it is cancelled. Actions that are under way are then given up; each can be repeated safely."""
+        try:
+            while True:
+                await self._wait()
+                self._take_all()
+                if self.synced and not self.stopping:
+                    self._step(self.core.advance(self._clock()))
+                    if self._clock() >= self._next_resync_at:
+                        self._read_lists()
+        finally:
+            for task in (self._listing, *self._under_way):
+                if task is not None:
+                    task.cancel()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Stops deciding and waits for the actions under way; returns how many did not end in time."""
+        self.stopping = True
+        if not self._under_way:
+            return 0
+        _, pending = await asyncio.wait(self._under_way, timeout=timeout_s)
+        return len(pending)
+
+    async def _wait(self) -> None:
+        """Until there is an input, or something is due."""
+        if not self._inputs.empty():
+            await asyncio.sleep(0)
+            return
+        dues = [self._next_resync_at]
+        if self.synced and (due := self.core.next_due()) is not None:
+            dues.append(due)
+        wait_s = min(dues) - self._clock()
+        if wait_s <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(None if wait_s == float("inf") else wait_s):
+                self._inputs.put_nowait(await self._inputs.get())
+        except TimeoutError:
+            return
+
+    def _take_all(self) -> None:
+        while not self._inputs.empty():
+            self._take(self._inputs.get_nowait())
+
+    def _take(self, item: Input) -> None:
+        match item:
+            case StreamFrame():
+                self._take_frame(item)
+            case StreamOpened():
+                self._connected = True
+                self.core.connection_opened()
+                self._doubt("the stream is open")
+            case StreamDoubt():
+                self._doubt(item.reason)
+            case StreamClosed():
+                self._connected, self.synced = False, False
+                self._kept.clear()
+                self._observer.noted("stream-closed", item.reason)
+            case _ListsRead():
+                self._take_lists(item)
+            case _ActionEnded():
+                self._take_outcome(item)
+
+    def _take_frame(self, frame: StreamFrame) -> None:
+        if self.synced:
+            self._step(self.core.feed_frame(frame.line.frame or frame.line, frame.at))
+            return
+        self._kept.append(frame)
+        if len(self._kept) > _MAX_KEPT_FRAMES:
+            self._kept.clear()
+            self._observer.noted("too-many-frames", "reading the lists takes longer than the stream allows")
+            self._restart_stream()
+
+    # --- the truth of the lists -----------------------------------------------------------------------------------
+
+    def _doubt(self, reason: str) -> None:
+        """What the model says may be wrong: nothing is decided until the lists are read."""
+        self._observer.noted("reading-lists", reason)
+        self.synced = False
+        self._generation += 1
+        self._read_lists()
+
+    def _read_lists(self) -> None:
+        self._next_resync_at = float("inf")
+        if self._listing is not None and not self._listing.done():
+            self._listing.cancel()
+        self._listing = asyncio.create_task(self._list(self._generation))
+
+    async def _list(self, generation: int) -> None:
+        wait_s = _FIRST_LIST_RETRY_S
+        while True:
+            snapshot, problems = await self._lists.read()
+            if all(getattr(snapshot, table) is not None for table in _NEEDED):
+                self.put(_ListsRead(generation, snapshot, problems))
+                return
+            self._observer.noted("lists-not-read", problems)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_LIST_RETRY_S)
+
+    def _take_lists(self, lists: _ListsRead) -> None:
+        if lists.generation != self._generation or not self._connected:
+            return
+        if lists.problems:
+            self._observer.noted("lists-incomplete", lists.problems)
+        now = self._clock()
+        self._next_resync_at = now + self._resync_interval_s
+        kept, self._kept = self._kept, []
+        self.synced = True
+        steps = [self.core.feed_snapshot(lists.snapshot, now)]
+        steps += [self.core.feed_frame(frame.line.frame or frame.line, now) for frame in kept]
+        for step in steps:
+            self._step(step)
+
+    # --- what is decided ------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        if step.changes or step.actions:
+            self._observer.stepped(step)
+        for action in step.actions:
+            task = asyncio.create_task(self._act(action))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+
+    async def _act(self, action: Action) -> None:
+        async with self._slots:
+            if self.stopping:
+                return
+            try:
+                outcome = await self._actions.execute(action)
+            except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
+                outcome = ActionOutcome("not-done", f"{type(error).__name__}: {error}")
+        self.put(_ActionEnded(action, outcome))
+
+    def _take_outcome(self, ended: _ActionEnded) -> None:
+        action, outcome = ended.action, ended.outcome
+        self._observer.acted(action, outcome)
+        if outcome.result == "done":
+            index = outcome.index if outcome.index != UNKNOWN else self.core.model.index
+            self.core.planner.succeeded(action, index)
+            return
+        self.core.planner.failed(action, outcome.detail, self._clock())
+        if outcome.result == "not-wanted" and self.synced:
+            # The world is not what the model says; the stream will not tell what it has left out.
+            self._doubt(f"{action.kind} {action.job_id} was not confirmed: {outcome.detail}")
