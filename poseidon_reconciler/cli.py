@@ -56,6 +56,12 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {message} (see --help)\n")
 
 
+def _run(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.run import run
+
+    return run(options)
+
+
 def _replay(options: argparse.Namespace) -> int:
     from poseidon_reconciler.app.replay import replay
 
@@ -75,9 +81,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands)
     _add_replay(commands)
     _add_explain(commands)
     return parser
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="reconcile a live cluster",
+        description="Follows Nomad's event stream and keeps every pool at its target until a signal ends it.",
+    )
+    _add_config(parser)
+    parser.add_argument("--dry-run", action="store_true", help="confirm and plan everything, write nothing")
+    parser.set_defaults(run=_run)
 
 
 def _add_replay(commands: _Commands) -> None:

@@ -1,8 +1,9 @@
 """The loop of a running reconciler: inputs in, steps of the core, actions out, and their outcomes in again.
 
-One task owns the core. Everything else (the stream, the lists, the actions on their way) talks to it through one queue, so
-that the core sees the world in one order. While the model may be stale (before the first lists, after the stream was
-cut, after a gap) nothing is decided: what the stream brings meanwhile is kept, and applied once the lists are read.
+One task owns the core. Everything else (the stream, the lists, the actions on their way) talks to it through one
+queue, so that the core sees the world in one order. While the model may be stale (before the first lists, after the
+stream was cut, after a gap) nothing is decided: what the stream brings meanwhile is kept, and applied once the lists
+are read.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """The cluster as the events tell it: who exists, in which state, and what changed since somebody last looked.
 
-Events only change the model; they decide nothing. They may come twice, late, or never: every object carries
-the index of its last change, and what is older than that is ignored. A job that is gone stays as a tombstone for a
-while, so that late events of it cannot raise it from the dead; then it is forgotten with all that hangs on it.
+Events only change the model; they decide nothing. They may come twice, late, or never: every object carries the
+index of its last change, and what is older than that is ignored.
 """
 
 from __future__ import annotations
 
-import heapq
 from typing import Final
 
 from poseidon_reconciler.core.events import (
@@ -18,20 +16,9 @@ from poseidon_reconciler.core.events import (
     JobPayload,
     NodePayload,
 )
-from poseidon_reconciler.core.ids import parse_job_id
-from poseidon_reconciler.core.records import (
-    LIST,
-    LIVE_EVALUATION,
-    Allocation,
-    Environment,
-    Evaluation,
-    GoneCause,
-    Job,
-    Node,
-    Origin,
-)
+from poseidon_reconciler.core.records import LIST, Allocation, Evaluation, Job, Node, Origin
+from poseidon_reconciler.core.registry import Registry
 
-RETENTION_S: Final = 3600.0
 # Nomad itself keeps a handful of each; a job that fails for days must not fill our memory.
 _MAX_ALLOCATIONS: Final = 32
 _MAX_EVALUATIONS: Final = 16
@@ -40,32 +27,13 @@ _DEREGISTERED: Final = frozenset({"JobDeregistered", "JobBatchDeregistered"})
 _NODE_GONE: Final = "NodeDeregistration"
 
 
-class Model:
-    """All jobs, allocations, evaluations and nodes of one namespace.
-
-    Attributes:
-        index: the highest Raft index seen.
-        changed: the jobs that must be judged anew, in the order in which they changed; whoever judges clears it.
-        retention_s: how long a job that is gone is remembered, in seconds.
-    """
-
-    def __init__(self, namespace: str = "default", retention_s: float = RETENTION_S) -> None:
-        self.namespace = namespace
-        self.retention_s = retention_s
-        self.clear()
+class Model(Registry):
+    """All jobs, allocations, evaluations and nodes of one namespace. `index` is the highest Raft index seen."""
 
     def clear(self) -> None:
         """Forgets everything: a new epoch of the cluster begins."""
+        super().clear()
         self.index = UNKNOWN
-        self.jobs: dict[str, Job] = {}
-        self.nodes: dict[str, Node] = {}
-        self.environments: dict[str, Environment] = {}
-        self.changed: dict[str, Job] = {}
-        self.nodes_changed: dict[str, Node] = {}
-        self._forget_at: list[tuple[float, str]] = []
-        self._forget_nodes_at: list[tuple[float, str]] = []
-        # What was created up to here and is not known does not exist any more: a whole list did not have it.
-        self.job_floor = self.allocation_floor = self.evaluation_floor = self.node_floor = UNKNOWN
 
     def apply(self, frame: Frame, now: float) -> None:
         """Takes in the events of one line. `now` is when it was received, in seconds; it never goes back."""
@@ -100,7 +68,7 @@ class Model:
             return False
         job = self.jobs.get(data.id)
         if job is None:
-            job = self._track(data.id, now, is_new=_is_above(self.job_floor, data.create_index))
+            job = self.track(data.id, now, is_new=_is_above(self.job_floor, data.create_index))
             if job is None:
                 return False
         if data.modify_index == UNKNOWN:
@@ -113,7 +81,7 @@ class Model:
         if job.gone is not None:
             self._revoke_end(job, data, now)
         elif job.seen and 0 <= job.create_index < data.create_index:
-            self._begin_anew(job, now)
+            job.begin_anew(now)
         if data.status != job.status or data.stop != job.stop or data.job_modify_index != job.job_modify_index:
             job.quiet_since = now
             self.changed[job.id] = job
@@ -154,7 +122,7 @@ class Model:
             return False
         job = self.jobs.get(data.job_id)
         if job is None:
-            job = self._track(data.job_id, now, is_new=_is_above(self.allocation_floor, data.create_index))
+            job = self.track(data.job_id, now, is_new=_is_above(self.allocation_floor, data.create_index))
         if job is None or job.gone is not None or UNKNOWN < data.create_index < job.create_index:
             return False
         if data.modify_index == UNKNOWN:
@@ -165,7 +133,7 @@ class Model:
                 return False
             allocation = Allocation(data, origin, first_seen=now, since=now)
             job.allocations[data.id] = allocation
-            self._node(data.node_id).jobs[job.id] = job
+            self.node(data.node_id).jobs[job.id] = job
             changed = True
         else:
             old = allocation.data
@@ -179,22 +147,25 @@ class Model:
         was_placed = allocation.placed
         allocation.take(data, origin)
         if changed:
-            allocation.since = now
-            before = job.current
-            job.choose_current()
-            # What ends once more, or otherwise, cannot bring the job back.
-            if job.current is not before or (job.current is allocation and (was_placed or allocation.placed)):
-                job.quiet_since = now
-            if len(job.allocations) > _MAX_ALLOCATIONS:
-                _drop_oldest_allocation(job)
-            self.changed[job.id] = job
+            self._statuses_changed(job, allocation, now, was_placed=was_placed)
         return True
+
+    def _statuses_changed(self, job: Job, allocation: Allocation, now: float, *, was_placed: bool) -> None:
+        allocation.since = now
+        before = job.current
+        job.choose_current()
+        # What ends once more, or otherwise, cannot bring the job back.
+        if job.current is not before or (job.current is allocation and (was_placed or allocation.placed)):
+            job.quiet_since = now
+        if len(job.allocations) > _MAX_ALLOCATIONS:
+            job.drop_oldest_allocation()
+        self.changed[job.id] = job
 
     def take_evaluation(self, data: EvaluationPayload, origin: Origin, now: float) -> bool:
         """Takes in an evaluation. Returns whether it was news."""
         job = self.jobs.get(data.job_id)
         if job is None:
-            job = self._track(data.job_id, now, is_new=_is_above(self.evaluation_floor, data.create_index))
+            job = self.track(data.job_id, now, is_new=_is_above(self.evaluation_floor, data.create_index))
         if job is None or job.gone is not None or UNKNOWN < data.create_index < job.create_index:
             return False
         if data.modify_index == UNKNOWN:
@@ -206,7 +177,7 @@ class Model:
             evaluation = Evaluation(data, origin, first_seen=now)
             job.quiet_since = now
             if len(job.evaluations) >= _MAX_EVALUATIONS:
-                _drop_oldest_evaluation(job)
+                job.drop_oldest_evaluation()
         else:
             if data.modify_index <= evaluation.data.modify_index:
                 return False
@@ -227,7 +198,7 @@ class Model:
             data.modify_index = origin.index
         if data.id not in self.nodes and data.modify_index <= self.node_floor:
             return False
-        node = self._node(data.id)
+        node = self.node(data.id)
         if data.modify_index <= node.modify_index:
             return False
         node.modify_index, node.origin, node.name = data.modify_index, origin, data.name or node.name
@@ -242,7 +213,7 @@ class Model:
             node.since = now
         node.status, node.draining = status, draining
         if status == "gone":
-            heapq.heappush(self._forget_nodes_at, (now + self.retention_s, node.id))
+            self.forget_node_later(node, now)
         self.nodes_changed[node.id] = node
         for job in list(node.jobs.values()):
             if any(allocation.data.node_id == node.id for allocation in job.allocations.values()):
@@ -264,91 +235,11 @@ class Model:
             return
         self.end(job, "collected" if origin.type == "JobBatchDeregistered" else "purged", origin, now)
 
-    def end(self, job: Job, cause: GoneCause, origin: Origin, now: float) -> None:
-        """Turns a job into a tombstone. A job that was stopped before keeps that as its cause."""
-        job.gone = "stopped" if job.stop else cause
-        job.gone_index, job.gone_at, job.origin = origin.index, now, origin
-        heapq.heappush(self._forget_at, (now + self.retention_s, job.id))
-        self.changed[job.id] = job
-
-    def forget(self, now: float) -> list[Job]:
-        """Forgets the jobs that have been gone for longer than the retention; returns them."""
-        forgotten = []
-        self._forget_nodes(now)
-        while self._forget_at and self._forget_at[0][0] <= now:
-            job = self.jobs.get(heapq.heappop(self._forget_at)[1])
-            if job is None:
-                continue
-            if self._is_forgettable(job, now):
-                self._drop(job)
-                forgotten.append(job)
-            elif not job.seen:
-                heapq.heappush(self._forget_at, (now + self.retention_s, job.id))
-        return forgotten
-
-    def _forget_nodes(self, now: float) -> None:
-        while self._forget_nodes_at and self._forget_nodes_at[0][0] <= now:
-            node = self.nodes.get(heapq.heappop(self._forget_nodes_at)[1])
-            if node is not None and node.status == "gone" and now - node.since >= self.retention_s:
-                del self.nodes[node.id]
-
-    def _is_forgettable(self, job: Job, now: float) -> bool:
-        if job.gone is not None:
-            return now - job.gone_at >= self.retention_s
-        return not job.seen and (job.current is None or not job.current.placed)
-
-    def _drop(self, job: Job) -> None:
-        del self.jobs[job.id]
-        self.changed.pop(job.id, None)
-        for allocation in job.allocations.values():
-            self._node(allocation.data.node_id).jobs.pop(job.id, None)
-        environment = self.environments[job.environment_id]
-        if job.kind == "environment":
-            environment.template = None
-        else:
-            environment.runners.pop(job.id, None)
-        if environment.template is None and not environment.runners:
-            del self.environments[environment.id]
-
     def _revoke_end(self, job: Job, data: JobPayload, now: float) -> None:
         """A job that was gone is there: it was registered again, or had only been stopped."""
         if data.create_index != job.create_index:
-            self._begin_anew(job, now)
+            job.begin_anew(now)
         job.gone, job.gone_index = None, UNKNOWN
-
-    @staticmethod
-    def _begin_anew(job: Job, now: float) -> None:
-        """The same id was registered again: nothing of the earlier job counts any more."""
-        job.first_seen = now
-        job.allocations, job.current = {}, None
-        job.evaluations, job.live_evaluations = {}, {}
-        job.used, job.target, job.whole = False, None, False
-        job.version = job.job_modify_index = UNKNOWN
-
-    # --- finding, or beginning to follow -----------------------------------------------------------------------
-
-    def _track(self, job_id: str, now: float, *, is_new: bool) -> Job | None:
-        """The record of a job, made if the id is one of ours and the job can be new; else None."""
-        job = self.jobs.get(job_id)
-        if job is None and is_new and (name := parse_job_id(job_id)) is not None:
-            job = Job(job_id, name.kind, name.environment_id, first_seen=now, quiet_since=now)
-            self.jobs[job_id] = job
-            environment = self.environments.get(name.environment_id)
-            if environment is None:
-                environment = self.environments[name.environment_id] = Environment(name.environment_id)
-            if name.kind == "environment":
-                environment.template = job
-            else:
-                environment.runners[job_id] = job
-            # Until the job itself is seen, it is only hearsay: forgotten if nothing confirms it.
-            heapq.heappush(self._forget_at, (now + self.retention_s, job_id))
-        return job
-
-    def _node(self, node_id: str) -> Node:
-        node = self.nodes.get(node_id)
-        if node is None:
-            node = self.nodes[node_id] = Node(node_id)
-        return node
 
 
 def _is_above(floor: int, create_index: int) -> bool:
@@ -366,22 +257,3 @@ def _keep_what_a_stub_lacks(new: AllocationPayload, old: AllocationPayload) -> N
         new.job_version = old.job_version
     if new.desired_transition is None:
         new.desired_transition = old.desired_transition
-
-
-def _drop_oldest_allocation(job: Job) -> None:
-    oldest = min(
-        (a.data for a in job.allocations.values() if a is not job.current),
-        key=lambda data: (data.create_index, data.id),
-    )
-    job.allocation_floor = max(job.allocation_floor, oldest.create_index)
-    del job.allocations[oldest.id]
-
-
-def _drop_oldest_evaluation(job: Job) -> None:
-    ended = [e.data for e in job.evaluations.values() if e.data.status not in LIVE_EVALUATION]
-    oldest = min(
-        ended or [e.data for e in job.evaluations.values()],
-        key=lambda data: (data.create_index, data.id),
-    )
-    job.evaluation_floor = max(job.evaluation_floor, oldest.create_index)
-    job.drop_evaluation(oldest.id)

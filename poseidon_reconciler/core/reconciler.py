@@ -11,9 +11,10 @@ from typing import NamedTuple
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis
 from poseidon_reconciler.core.events import Frame, Snapshot
 from poseidon_reconciler.core.ledger import Action
-from poseidon_reconciler.core.model import RETENTION_S, Model
+from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.plan import Planner
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.registry import RETENTION_S
 from poseidon_reconciler.core.snapshots import SnapshotReader
 from poseidon_reconciler.policy import Policy
 

@@ -161,6 +161,29 @@ class Job(Struct, gc=False):
                 self.stop_after_s = stop_after / 1e9 if stop_after else None
                 self.kill_timeout_s = max(((task.kill_timeout or 0) / 1e9 for task in group.tasks or ()), default=0.0)
 
+    def begin_anew(self, now: float) -> None:
+        """The same id was registered again: nothing of the earlier job counts any more."""
+        self.first_seen = now
+        self.allocations, self.current = {}, None
+        self.evaluations, self.live_evaluations = {}, {}
+        self.used, self.target, self.whole = False, None, False
+        self.version = self.job_modify_index = UNKNOWN
+
+    def drop_oldest_allocation(self) -> None:
+        """Makes room; what is as old as what was dropped is not taken in again."""
+        others = [a.data for a in self.allocations.values() if a is not self.current]
+        oldest = min(others, key=lambda data: (data.create_index, data.id))
+        self.allocation_floor = max(self.allocation_floor, oldest.create_index)
+        del self.allocations[oldest.id]
+
+    def drop_oldest_evaluation(self) -> None:
+        """Makes room, by one that has ended if there is one."""
+        ended = [e.data for e in self.evaluations.values() if e.data.id not in self.live_evaluations]
+        everything = [e.data for e in self.evaluations.values()]
+        oldest = min(ended or everything, key=lambda data: (data.create_index, data.id))
+        self.evaluation_floor = max(self.evaluation_floor, oldest.create_index)
+        self.drop_evaluation(oldest.id)
+
     def put_evaluation(self, evaluation: Evaluation) -> None:
         """Takes in an evaluation, or what became of it."""
         data = evaluation.data

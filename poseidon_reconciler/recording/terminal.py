@@ -15,6 +15,7 @@ from rich.text import Text
 
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.policy import format_duration
 from poseidon_reconciler.recording.story import POOL_STATES, Entry, EnvironmentRow, Story
 
@@ -46,11 +47,6 @@ def _console() -> Console:
     return console if console.is_terminal else _Console(highlight=False, width=_PIPE_WIDTH)
 
 
-def plain(text: str) -> str:
-    """The text with everything that is not printable shown as an escape."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
 def print_story(story: Story) -> None:
     """Prints the timeline of each environment, the pools at the end, and a summary line."""
     console = _console()
@@ -72,13 +68,13 @@ def print_story(story: Story) -> None:
 def _entry_line(entry: Entry) -> Text:
     line = Text(f"  {_clock(entry.at)}  ", style="dim")
     if entry.kind == "action":
-        line.append(f"→ {plain(entry.subject)}  {plain(entry.text)}", style="bold blue")
+        line.append(f"→ {printable(entry.subject)}  {printable(entry.text)}", style="bold blue")
     elif entry.kind == "verdict":
         state = entry.text.split(",")[0].split(" ")[0]
-        line.append(f"{plain(entry.subject)}  ", style="default")
-        line.append(plain(entry.text), style=_STYLES.get(state, "default"))
+        line.append(f"{printable(entry.subject)}  ", style="default")
+        line.append(printable(entry.text), style=_STYLES.get(state, "default"))
     else:
-        line.append(f"{entry.kind} {plain(entry.subject)}  {plain(entry.text)}", style="dim")
+        line.append(f"{entry.kind} {printable(entry.subject)}  {printable(entry.text)}", style="dim")
     return line
 
 
@@ -135,7 +131,7 @@ def print_job(explanation: JobExplanation) -> None:
 
 def _print_verdict(console: Console, explanation: JobExplanation) -> None:
     verdict = explanation.verdict
-    head = Text(f"{plain(explanation.job_id)} ({explanation.kind} of environment {explanation.environment_id}) is ")
+    head = Text(f"{printable(explanation.job_id)} ({explanation.kind} of environment {explanation.environment_id}) is ")
     head.append(verdict.state, style=_STYLES.get(verdict.state, "bold"))
     head.append(f", {verdict.cause}" if verdict.cause else "")
     head.append(f" since {_clock(verdict.since)}")
@@ -153,7 +149,7 @@ def _print_verdict(console: Console, explanation: JobExplanation) -> None:
 def _print_evidence(console: Console, evidence: Iterable[Evidence]) -> None:
     for item in evidence:
         where = f"{item.index:>8}  {item.topic}/{item.type}"
-        console.print(Text(f"  {plain(where):<40}  {plain(item.text)}"), soft_wrap=True)
+        console.print(Text(f"  {printable(where):<40}  {printable(item.text)}"), soft_wrap=True)
 
 
 def print_environment(explanation: EnvironmentExplanation) -> None:

@@ -1,0 +1,92 @@
+"""The controller's edges, made of the room that talks to Nomad."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from poseidon_reconciler.config import Settings
+from poseidon_reconciler.controller import ActionOutcome, Input, StreamClosed, StreamDoubt, StreamFrame, StreamOpened
+from poseidon_reconciler.core.events import Snapshot
+from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.nomad.confirm import AsOf
+from poseidon_reconciler.nomad.connection import Connection
+from poseidon_reconciler.nomad.documents import Stamp
+from poseidon_reconciler.nomad.executor import Executor
+from poseidon_reconciler.nomad.items import Closed, FrameReceived, Gap, Heartbeat, Item, MalformedLine, Opened
+from poseidon_reconciler.nomad.lists import ListReader
+
+
+def connection_of(settings: Settings) -> Connection:
+    """Where Nomad is, by the settings; the token's file is read again whenever the token is needed."""
+    nomad = settings.nomad
+
+    def token() -> str | None:
+        secret = nomad.read_token()
+        return secret.get_secret_value() if secret is not None else None
+
+    return Connection(
+        address=nomad.address,
+        namespace=nomad.namespace,
+        region=nomad.region,
+        token=token,
+        ca_file=nomad.ca_file,
+        cert_file=nomad.cert_file,
+        key_file=nomad.key_file,
+    )
+
+
+def input_of(item: Item) -> Input | None:
+    """What an item of the stream means to the controller; None for one that tells nothing new."""
+    match item:
+        case FrameReceived():
+            if item.line.faults:
+                return StreamDoubt(f"{item.line.faults} events of a line could not be read", item.received_at)
+            return StreamFrame(item.line, item.received_at)
+        case Opened():
+            return StreamOpened(item.at)
+        case Closed():
+            return StreamClosed(f"{item.kind}: {item.reason}; next attempt in {item.retry_in_s:.1f} s", item.at)
+        case Gap():
+            return StreamDoubt(f"the stream went on at index {item.first}, not at {item.expected}", item.at)
+        case MalformedLine():
+            return StreamDoubt("a line of the stream could not be read", item.received_at)
+        case Heartbeat():
+            return None
+
+
+class NomadLists:
+    """The lists of the API, as the controller asks for them."""
+
+    def __init__(self, reader: ListReader) -> None:
+        self._reader = reader
+
+    async def read(self) -> tuple[Snapshot, str]:
+        """What could be read, and what could not."""
+        lists = await self._reader.read()
+        problems = [f"{table}: {failure.detail}" for table, failure in lists.failures.items()]
+        if lists.faults:
+            problems.append(f"{lists.faults} members of lists could not be read")
+        return lists.snapshot, "; ".join(problems)
+
+
+class NomadActions:
+    """The actions on the API, as the controller orders them."""
+
+    def __init__(self, executor: Executor, find: Callable[[str], Job | None], run_id: str, *, dry_run: bool) -> None:
+        """`find` looks up what the model knows of a job; `run_id` tells the decisions of this process from others."""
+        self._executor = executor
+        self._find = find
+        self._run_id = run_id
+        self._dry_run = dry_run
+        self._numbers = itertools.count(1)
+
+    async def execute(self, action: Action) -> ActionOutcome:
+        """Confirms an action and carries it out."""
+        subject = self._find(action.replaces or action.job_id)
+        as_of = AsOf.of(subject) if subject is not None else AsOf()
+        executed = await self._executor.execute(action, Stamp(f"{self._run_id}/{next(self._numbers)}"), as_of)
+        if executed.outcome in ("done", "already") or (self._dry_run and executed.outcome == "skipped"):
+            return ActionOutcome("done", executed.detail, executed.index)
+        return ActionOutcome("not-wanted" if executed.outcome == "skipped" else "not-done", executed.detail)

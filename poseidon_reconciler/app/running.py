@@ -1,0 +1,114 @@
+"""A whole reconciler on a live cluster: the stream, the lists, the actions and the loop, one falling with the other.
+
+A part that dies must not leave the rest behind as if nothing were: all of them run in one task group, so that the
+process ends and whoever supervises it starts it anew. That is safe at any moment, because all state comes from Nomad.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final
+
+from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
+from poseidon_reconciler.app.templates import TemplateStore
+from poseidon_reconciler.config import Settings
+from poseidon_reconciler.controller import Controller, Observer
+from poseidon_reconciler.core.reconciler import Reconciler
+from poseidon_reconciler.nomad.api import Api
+from poseidon_reconciler.nomad.executor import Executor
+from poseidon_reconciler.nomad.items import Closed
+from poseidon_reconciler.nomad.lists import ListReader
+from poseidon_reconciler.nomad.stream import EventStream
+from poseidon_reconciler.nomad.transport import Transport
+
+# What waiting does not mend, if it is so from the very beginning: a wrong setting, most of the time.
+_HOPELESS: Final = {
+    "tls": "is not trusted, or does not speak TLS; see nomad.ca_file",
+    "not-nomad": "is no Nomad",
+    "nothing": "ends the event stream at once: the token may not read events",
+    "denied": "refuses the token; it needs read-job in the namespace, and node:read",
+    "bad-request": "does not understand the request for its event stream: is it Nomad 1.0 or later?",
+    "credentials": "cannot be asked: a file of the token or of a certificate cannot be read",
+}
+_DRAIN_S: Final = 8.0
+
+
+class StartError(Exception):
+    """The cluster cannot be followed with these settings; one line that says why."""
+
+
+class Running:
+    """A reconciler and all its parts.
+
+    Attributes:
+        core: what it knows and decides.
+        controller: its loop.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        observer: Observer,
+        *,
+        dry_run: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Raises StartError if the state directory cannot be used."""
+        policy = settings.policy()
+        connection = connection_of(settings)
+        try:
+            templates = TemplateStore(settings.state_dir)
+        except (OSError, ValueError) as error:
+            raise StartError(f"state_dir: {error}") from None
+        self._address = settings.nomad.address
+        self._stop = asyncio.Event()
+        self._api = Api(Transport(connection))
+        self._stream = EventStream(connection, clock=clock)
+        self.core = Reconciler(policy)
+        executor = Executor(self._api, policy, templates, dry_run=dry_run)
+        actions = NomadActions(executor, self.core.model.jobs.get, uuid.uuid4().hex[:12], dry_run=dry_run)
+        self.controller = Controller(
+            self.core,
+            NomadLists(ListReader(self._api, templates)),
+            actions,
+            observer,
+            resync_interval_s=settings.nomad.resync_interval_s,
+            clock=clock,
+        )
+
+    def stop(self) -> None:
+        """Asks for an orderly end: no new decisions, writes under way are finished."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Runs until it is stopped.
+
+        Raises:
+            StartError: there is no use in waiting for this cluster.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                parts = [group.create_task(self._follow_stream()), group.create_task(self.controller.run())]
+                await self._stop.wait()
+                await self.controller.drain(_DRAIN_S)
+                for part in parts:
+                    part.cancel()
+        except* StartError as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            await self._api.close()
+
+    async def _follow_stream(self) -> None:
+        opened = False
+        async with aclosing(self._stream.items()) as items:
+            async for item in items:
+                if isinstance(item, Closed) and not opened and item.kind in _HOPELESS:
+                    raise StartError(f"{self._address} {_HOPELESS[item.kind]} ({item.reason})")
+                opened = opened or self.controller.synced
+                converted = input_of(item)
+                if converted is not None:
+                    self.controller.put(converted)

@@ -1,0 +1,72 @@
+"""The environments' own jobs as Nomad last gave them, kept over restarts where there is a place for it.
+
+Only `restore-environment` needs them, hours after the job was collected: a reconciler that was restarted in between
+would have nothing to restore from.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+_FILE_NAME: Final = "templates.json"
+
+
+class TemplateStore(MutableMapping[str, bytes]):
+    """Job documents by job id, written to `state_dir` (if any) whenever one changes."""
+
+    def __init__(self, state_dir: Path | None) -> None:
+        """Reads what was kept.
+
+        Raises:
+            OSError: the directory cannot be used.
+            ValueError: the file is not one that this class wrote.
+        """
+        self._documents: dict[str, bytes] = {}
+        self._path = state_dir / _FILE_NAME if state_dir is not None else None
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists():
+                self._documents = _read(self._path)
+
+    def __getitem__(self, job_id: str) -> bytes:
+        return self._documents[job_id]
+
+    def __setitem__(self, job_id: str, document: bytes) -> None:
+        if self._documents.get(job_id) != document:
+            self._documents[job_id] = document
+            self._write()
+
+    def __delitem__(self, job_id: str) -> None:
+        del self._documents[job_id]
+        self._write()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        encoded = {job_id: base64.b64encode(document).decode() for job_id, document in self._documents.items()}
+        temporary = self._path.with_suffix(".new")
+        # A job's document may hold secrets of its tasks.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(orjson.dumps(encoded, option=orjson.OPT_SORT_KEYS))
+        temporary.replace(self._path)
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    try:
+        encoded = orjson.loads(path.read_bytes())
+        return {str(job_id): base64.b64decode(document, validate=True) for job_id, document in encoded.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path}: not a file of templates ({error}); remove it") from None
