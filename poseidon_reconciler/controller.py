@@ -116,10 +116,13 @@ class Controller:
         *,
         resync_interval_s: float,
         clock: Callable[[], float],
+        speed: float = 1.0,
         max_actions_at_once: int = 8,
         restart_stream: Callable[[], None] = lambda: None,
     ) -> None:
-        """`restart_stream` is called when the stream brought more than could be kept while lists were read."""
+        """`clock` tells the time in seconds since the epoch, and goes `speed` times as fast as the loop's own;
+        `restart_stream` is called when the stream brought more than could be kept while lists were read.
+        """
         self.core = core
         self.synced = False
         self.stopping = False
@@ -128,6 +131,7 @@ class Controller:
         self._observer = observer
         self._resync_interval_s = resync_interval_s
         self._clock = clock
+        self._speed = speed
         self._restart_stream = restart_stream
         self._slots = asyncio.Semaphore(max_actions_at_once)
         self._inputs: asyncio.Queue[Input] = asyncio.Queue()
@@ -179,7 +183,7 @@ class Controller:
             await asyncio.sleep(0)
             return
         try:
-            async with asyncio.timeout(None if wait_s == float("inf") else wait_s):
+            async with asyncio.timeout(None if wait_s == float("inf") else wait_s / self._speed):
                 self._inputs.put_nowait(await self._inputs.get())
         except TimeoutError:
             return
