@@ -25,7 +25,7 @@ class Origin(NamedTuple):
     label: str
 
 
-def invariable_for(name: str) -> Origin:
+def in_variable(name: str) -> Origin:
     return Origin((math.inf, 0, name), shown(name))
 
 

@@ -12,6 +12,7 @@ from poseidon_reconciler.config.given import (
     KeyPath,
     Layer,
     did_you_mean,
+    in_variable,
     keys_of,
     wrong_key,
 )
