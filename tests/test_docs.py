@@ -1,0 +1,55 @@
+"""What the documentation shows is what the program does: pages that are generated are current, examples are run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# A block of a terminal session: `$ poseidon-reconciler …` and what it prints.
+_SESSION = re.compile(r"```console\n\$ poseidon-reconciler (.*)\n((?:.*\n)*?)```")
+
+
+def sessions() -> list[tuple[str, str, str]]:
+    return [(page.name, *match) for page in PAGES for match in _SESSION.findall(page.read_text())]
+
+
+def test_the_page_of_verdicts_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert (ROOT / "docs" / "verdicts.md").read_text() == module.page(), "run `make docs`"
+
+
+def test_there_are_examples_to_run() -> None:
+    assert sessions()
+
+
+@pytest.mark.parametrize(("page", "arguments", "printed"), sessions())
+def test_an_example_prints_what_is_shown(page: str, arguments: str, printed: str) -> None:
+    """A line `…` stands for any number of lines."""
+    run = subprocess.run(
+        [sys.executable, "-m", "poseidon_reconciler", *shlex.split(arguments)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    actual = "\n".join(line.rstrip() for line in (run.stderr + run.stdout).splitlines())
+    expected = "\n".join(line.rstrip() for line in printed.splitlines())
+    pattern = r"(?:.*\n)*?".join(re.escape(part) for part in re.split(r"^…\n", expected, flags=re.MULTILINE))
+    assert re.fullmatch(pattern, actual), f"{page}: now prints\n{actual}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
