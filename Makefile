@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo replay test check fix bench lock clean
+.PHONY: help demo replay test check fix bench docs lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ fix: $(READY) ## Let ruff mend and format what it can
 
 bench: $(READY) ## Measure the way from bytes to verdicts [ARGS=--json]
 	@$(BIN)/python benchmarks/ingest.py $(ARGS)
+
+docs: $(READY) ## Write the generated pages anew
+	@$(BIN)/python docs/generate.py --write
 
 lock: $(READY) ## Write the locks anew from pyproject.toml [ARGS=--upgrade]
 	$(BIN)/pip-compile --quiet $(ARGS) --output-file requirements.txt pyproject.toml

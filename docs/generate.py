@@ -1,7 +1,7 @@
 """Writes `docs/verdicts.md` from the rules themselves, so that the page cannot say anything else.
 
-    python docs/generate.py            prints the page
-    python docs/generate.py --write    writes it
+python docs/generate.py            prints the page
+python docs/generate.py --write    writes it
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ the logs print. This page is generated from the rules (`make docs`).
 
 *Timed* rules become another verdict by time alone, if nothing else happens; `explain` says when and which.
 
-A runner counts towards its pool's target while it is {coming}, and while it is disconnected under
-the policies `exactly` and `leave-alone`. A runner that is marked used never counts.
+These states count towards a pool's target: {coming}; and disconnected, under the policies
+`exactly` and `leave-alone`. A runner that is marked used never counts.
 """
 
 _TAIL = """\
@@ -40,16 +40,17 @@ _TAIL = """\
 
 ## At risk
 
-Beside its state, a job that lives can be **at risk**: it carries an allocation of its current version that is ordered to
-stop, has no successor, and is `lost` or `complete`. Nomad takes such an allocation, once it is complete, for the success of
-the batch job, and stops the healthy one at the next evaluation. A new version of the job in place (`protect-job`) takes
-away the old allocation's power, because only those of the current version count.
+Beside its state, a job that lives can be **at risk**: it carries an allocation of its current version that is ordered
+to stop, has no successor, and is `lost` or `complete`. Nomad up to 1.11.1 takes such an allocation, once it is
+complete, for the success of the batch job, and stops the healthy one at the next evaluation. A new version of the job
+in place (`protect-job`) takes away the old allocation's power, because only those of the current version count. From
+1.11.2 on Nomad itself disregards allocations whose stop was ordered; protecting is then needless, and harmless.
 """
 
 
 def page() -> str:
     """The whole page."""
-    parts = [_HEAD.format(coming=", ".join(sorted(COMING_STATES)[:-1]) + " or " + sorted(COMING_STATES)[-1])]
+    parts = [_HEAD.format(coming=", ".join(sorted(COMING_STATES)))]
     parts += ["## Runners\n\n" + _table(RUNNER_RULES), "## Environments\n\n" + _table(ENVIRONMENT_RULES), _TAIL]
     return "\n".join(parts)
 

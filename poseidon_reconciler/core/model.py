@@ -15,6 +15,7 @@ from poseidon_reconciler.core.events import (
     Frame,
     JobPayload,
     NodePayload,
+    Payload,
 )
 from poseidon_reconciler.core.records import LIST, Allocation, Evaluation, Job, Node, Origin
 from poseidon_reconciler.core.registry import Registry
@@ -23,7 +24,8 @@ from poseidon_reconciler.core.registry import Registry
 _MAX_ALLOCATIONS: Final = 32
 _MAX_EVALUATIONS: Final = 16
 
-_DEREGISTERED: Final = frozenset({"JobDeregistered", "JobBatchDeregistered"})
+_COLLECTED: Final = "JobBatchDeregistered"
+_DEREGISTERED: Final = frozenset({"JobDeregistered", _COLLECTED})
 _NODE_GONE: Final = "NodeDeregistration"
 
 
@@ -53,7 +55,7 @@ class Model(Registry):
                     self._deregister(payload.evaluation.job_id, origin, now)
                 self.take_evaluation(payload.evaluation, origin, now)
             elif topic == "Job" and payload.job is not None:
-                if event.type in _DEREGISTERED and (payload.deleted or not payload.job.stop):
+                if event.type in _DEREGISTERED and _is_end(payload, event.type):
                     self._deregister(payload.job.id, origin, now)
                 else:
                     self.take_job(payload.job, origin, now, newest=newest)
@@ -233,13 +235,22 @@ class Model(Registry):
             return
         if job.stop and origin.type == "JobDeregistered" and origin.index == job.modify_index:
             return
-        self.end(job, "collected" if origin.type == "JobBatchDeregistered" else "purged", origin, now)
+        self.end(job, "collected" if origin.type == _COLLECTED else "purged", origin, now)
 
     def _revoke_end(self, job: Job, data: JobPayload, now: float) -> None:
         """A job that was gone is there: it was registered again, or had only been stopped."""
         if data.create_index != job.create_index:
             job.begin_anew(now)
         job.gone, job.gone_index = None, UNKNOWN
+
+
+def _is_end(payload: Payload, event_type: str) -> bool:
+    """Whether a Job event of a deregistration says that the job is no more; a stop alone leaves it there, stopped.
+
+    Garbage collection names itself; a purge shows the job as it was, and newer servers add `Deleted`.
+    """
+    assert payload.job is not None
+    return event_type == _COLLECTED or payload.deleted or not payload.job.stop
 
 
 def _is_above(floor: int, create_index: int) -> bool:

@@ -1,0 +1,125 @@
+"""`run` on a real cluster: all agents go away and come back, and every pool is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from poseidon_reconciler.app.running import Running
+from poseidon_reconciler.config import load
+from poseidon_reconciler.controller import ActionOutcome
+from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.reconciler import Step
+from tests.real_nomad.lab import Lab
+from tests.real_nomad.test_trap import (
+    _QUIET_S,
+    _RUNNERS,
+    _WITHOUT_STREAM,
+    _WITHOUT_TRAP,
+    _bring_all_agents_back,
+    _start_pool,
+    _take_all_agents_away,
+)
+
+pytestmark = pytest.mark.real_nomad
+
+_WAIT_S = 40.0
+
+
+class Recorder:
+    """Remembers what was done."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+
+    def stepped(self, step: Step) -> None:
+        pass
+
+    def acted(self, action: Action, outcome: ActionOutcome) -> None:
+        self.outcomes.append((action.kind, outcome.result))
+
+    def noted(self, event: str, detail: str) -> None:
+        self.notes.append(f"{event}: {detail}")
+
+    def done(self) -> Counter[str]:
+        return Counter(kind for kind, result in self.outcomes if result == "done")
+
+
+@contextmanager
+def reconciling(lab: Lab, **variables: str) -> Iterator[tuple[Running, Recorder]]:
+    """A reconciler that follows the lab from a thread of its own, as the lab's own calls block."""
+    recorder = Recorder()
+    settings = load(None, {"NOMAD_ADDR": lab.address, **variables})
+    started = threading.Event()
+    holder: list[tuple[asyncio.AbstractEventLoop, Running]] = []
+
+    async def main() -> None:
+        running = Running(settings, recorder)
+        holder.append((asyncio.get_running_loop(), running))
+        started.set()
+        await running.run()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    started.wait(10)
+    loop, running = holder[0]
+    try:
+        lab.wait_for("the lists to be read", lambda: running.controller.synced, _WAIT_S)
+        yield running, recorder
+    finally:
+        loop.call_soon_threadsafe(running.stop)
+        thread.join(15)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def _needs_the_stream(lab: Lab) -> None:
+    if lab.version == _WITHOUT_STREAM:
+        pytest.skip("this version answers the event stream with HTTP/0.0, which no HTTP library accepts")
+
+
+def test_nothing_dies_where_jobs_are_protected_in_time(lab: Lab) -> None:
+    job_ids = _start_pool(lab)
+    with reconciling(lab) as (_, recorder):
+        _take_all_agents_away(lab)
+        lab.wait_for("every job to be protected", lambda: recorder.done()["protect-job"] == len(job_ids), _WAIT_S)
+        _bring_all_agents_back(lab)
+        lab.evaluate(job_ids)
+        lab.wait_until_quiet(_QUIET_S)
+
+        assert lab.statuses() == dict.fromkeys(job_ids, "running")
+        assert set(recorder.done()) == {"protect-job"}, recorder.outcomes
+
+
+def test_what_died_unprotected_is_replaced_removed_and_revived(lab: Lab) -> None:
+    if lab.version >= _WITHOUT_TRAP:
+        pytest.skip("nothing dies on this version")
+    job_ids = _start_pool(lab)
+    _take_all_agents_away(lab)
+    _bring_all_agents_back(lab)
+    lab.evaluate(job_ids)
+    lab.wait_until_quiet(_QUIET_S)
+    assert set(lab.statuses().values()) == {"dead"}
+
+    with reconciling(
+        lab,
+        RECONCILER_POOL__LOST_GRACE="1s",
+        RECONCILER_POOL__SETTLE="1s",
+        RECONCILER_PACE__STORM_SETTLE="2s",
+    ) as (running, recorder):
+        lab.wait_for("a whole pool", lambda: list(lab.statuses().values()) == ["running"] * (_RUNNERS + 1), _WAIT_S)
+        lab.wait_until_quiet(_QUIET_S)
+
+        assert recorder.done() == {
+            "revive-environment": 1,
+            "create-runner": _RUNNERS,
+            "remove-job": _RUNNERS,
+        }, recorder.outcomes
+        assert running.core.diagnosis.pools["10"].count("idle") == _RUNNERS
+        assert set(lab.statuses()) & set(job_ids) == {"template-10"}
