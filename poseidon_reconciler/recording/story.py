@@ -128,6 +128,7 @@ class Storyteller:
         self.story = Story()
         self._core = core
         self._node_states: dict[str, tuple[str, bool]] = {}
+        self._targets: dict[str, int | None] = {}
 
     def tell(self, step: Step, *, nodes_may_have_changed: bool) -> None:
         """Adds what a step brought."""
@@ -147,6 +148,10 @@ class Storyteller:
             touched[action.environment_id] = None
             self.story.actions.append(action)
             self._add(action.at, "action", action.environment_id, action.job_id, f"{action.kind}: {action.reason}")
+        for environment_id in self._core.model.environments:
+            if self._targets.get(environment_id) != (target := self._target(environment_id)):
+                self._targets[environment_id] = target
+                touched[environment_id] = None
         for environment_id in touched:
             self._sample(environment_id, step.at)
 

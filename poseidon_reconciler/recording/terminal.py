@@ -61,7 +61,7 @@ def print_story(story: Story) -> None:
     for hold in story.holds:
         where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
         until = f", until {_clock(hold.until)}" if hold.until is not None else ""
-        console.print(Text(f"held, {where}: {hold.reason}{until}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"held, {where}: {printable(hold.reason)}{until}", style="yellow"), soft_wrap=True)
     console.print(Text(_summary(story)), soft_wrap=True)
 
 
@@ -169,7 +169,7 @@ def print_environment(explanation: EnvironmentExplanation) -> None:
         console.print(Text(f"Lost: {causes}"))
     for hold in explanation.holds:
         until = f", until {_clock(hold.until)}" if hold.until is not None else ""
-        console.print(Text(f"Held: {hold.reason}{until}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"Held: {printable(hold.reason)}{until}", style="yellow"), soft_wrap=True)
     if explanation.template is not None:
         console.print()
         print_job(explanation.template)

@@ -1,0 +1,180 @@
+"""What a person sees at a terminal: the whole story in order, and no text that could steer the terminal."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from poseidon_reconciler.core.diagnosis import Verdict
+from poseidon_reconciler.core.evidence import Evidence
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, Unmatched
+from poseidon_reconciler.core.plan import Hold
+from poseidon_reconciler.recording.story import Entry, Story
+from poseidon_reconciler.recording.terminal import print_environment, print_job, print_story
+from tests.recording.stories import RUNNER, START, environment, pool_story
+
+HOSTILE = "\x1b[2J\x1b]0;title\x07\r\nlost\u202e\x9b31m"
+STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+@pytest.fixture(autouse=True)
+def _not_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def timeline() -> list[Entry]:
+    return [
+        Entry(START + 3, "verdict", "10", RUNNER, "idle (running)"),
+        Entry(START + 1, "node", None, "agent-1", "ready"),
+        Entry(START + 2, "verdict", "11", "11-other", "idle (running)"),
+        Entry(START + 4, "action", "10", RUNNER, "protect-job: it is at risk"),
+    ]
+
+
+def shown(capsys: pytest.CaptureFixture[str], story: Story) -> list[str]:
+    print_story(story)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_each_environment_has_its_timeline_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    story = pool_story()
+    story.timeline = timeline()
+    assert shown(capsys, story)[:5] == [
+        "Environment 10   target 5",
+        "  2026-11-30 18:00:01.000  node agent-1  ready",
+        f"  2026-11-30 18:00:03.000  {RUNNER}  idle (running)",
+        f"  2026-11-30 18:00:04.000  → {RUNNER}  protect-job: it is at risk",
+        "",
+    ]
+
+
+def test_the_pools_end_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    story = pool_story()
+    story.environments["11"] = environment(state="lost", cause="exhausted", target=None)
+    rows = [re.split(r"\s*[│┃]\s*", line)[1:-1] for line in shown(capsys, story) if line[:1] in ("│", "┃")]
+    assert rows == [
+        [
+            "environment", "state", "target", "idle", "used", "starting", "recovering", "blocked", "disconnected",
+            "leaving", "lost", "deficit", "surplus",
+        ],
+        ["10", "active", "5", "3", "0", "0", "0", "0", "0", "0", "2", "1", "0"],
+        ["11", "lost, exhausted", "unknown", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hold", "line"),
+    [
+        (
+            Hold("10", "2 runners short", START + 90),
+            "held, environment 10: 2 runners short, until 2026-11-30 18:01:30.000",
+        ),
+        (Hold(None, "storm", None), "held, everywhere: storm"),
+    ],
+)
+def test_what_is_held_back_is_said(capsys: pytest.CaptureFixture[str], hold: Hold, line: str) -> None:
+    story = pool_story()
+    story.holds = [hold]
+    assert line in shown(capsys, story)
+
+
+def test_the_last_line_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    story = pool_story()
+    story.malformed = 3
+    story.actions *= 2
+    assert shown(capsys, story)[-1] == (
+        "12 frames, 34 events in 40s, 3 malformed; 2 found lost; planned: 2 create-runner, 2 protect-job"
+    )
+
+
+def test_the_last_line_says_that_there_was_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, Story())[-1] == "0 frames, 0 events; 0 found lost; planned: nothing to do"
+
+
+@pytest.mark.parametrize("kind", ["verdict", "action", "node", "connection"])
+def test_text_of_a_recording_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    story = pool_story()
+    story.timeline = [Entry(START, kind, "10", HOSTILE, HOSTILE)]  # type: ignore[arg-type]
+    print_story(story)
+    output = capsys.readouterr().out
+    assert output.count(r"\x1b[2J\x1b]0;title\x07\r\nlost\u202e\x9b31m") == 2
+    assert not STEERING.search(output)
+
+
+def explanation(**fields: object) -> JobExplanation:
+    verdict = Verdict("recovering", "looks-dead", None, START, START + 10, at_risk=False, counts=True)
+    given = {
+        "job_id": RUNNER,
+        "kind": "runner",
+        "environment_id": "10",
+        "verdict": verdict,
+        "conditions": ["no allocation runs", "it has not been quiet for long"],
+        "unmatched": [Unmatched("claimed", "used", "it is marked used")],
+        "evidence": [
+            Evidence(104, "Allocation", "AllocationUpdated", "a", "allocation 4161f44b is complete"),
+            Evidence(113, "Job", "EvaluationUpdated", RUNNER, "the job is dead"),
+        ],
+        "next_state": "lost",
+        "next_rule": "stuck-complete",
+    }
+    return JobExplanation(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def test_a_job_is_explained_from_its_verdict_to_what_comes_next(capsys: pytest.CaptureFixture[str]) -> None:
+    print_job(explanation())
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
+        f"{RUNNER} (runner of environment 10) is recovering since 2026-11-30 18:00:00.000",
+        "Rule looks-dead: no allocation runs; it has not been quiet for long.",
+        "Evidence, in order:",
+        "104 Allocation/AllocationUpdated allocation 4161f44b is complete",
+        "113 Job/EvaluationUpdated the job is dead",
+        "Next, if nothing else happens: lost (stuck-complete) at 2026-11-30 18:00:10.000",
+        "Rules above it that did not match, and what each would have needed:",
+        "claimed used it is marked used",
+    ]
+
+
+def test_a_job_at_risk_of_which_nothing_is_due_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict("idle", "running", None, START, None, at_risk=True, counts=True)
+    print_job(explanation(verdict=verdict, unmatched=[], next_state=None, next_rule=None))
+    output = capsys.readouterr().out
+    assert "At risk: the next evaluation of the job can end it although it lives." in output
+    assert "Next: nothing by time alone" in output
+    assert "Rules above it" not in output
+
+
+def test_an_explanation_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    fact = Evidence(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+    print_job(explanation(job_id=HOSTILE, evidence=[fact]))
+    output = capsys.readouterr().out
+    assert r"\x1b[2J" in output
+    assert not STEERING.search(output)
+
+
+def test_an_environment_is_explained_with_what_keeps_it_from_its_target(capsys: pytest.CaptureFixture[str]) -> None:
+    print_environment(
+        EnvironmentExplanation(
+            environment_id="10",
+            state="lost",
+            rule="stuck-complete",
+            cause="stuck-complete",
+            target=5,
+            states={"idle": 3, "lost": 2},
+            deficit=1,
+            expected=1,
+            causes={"stuck-complete": 2},
+            holds=[Hold("10", "1 runner short", None)],
+            template=explanation(job_id="template-10", kind="environment"),
+        )
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == [
+        "Environment 10 is lost, stuck-complete (stuck-complete)",
+        "Runners: 3 idle, 2 lost; target 5, deficit 1",
+        "1 more are asked for and not seen yet.",
+        "Lost: 2 stuck-complete",
+        "Held: 1 runner short",
+    ]
+    assert lines[6].startswith("template-10 (environment of environment 10) is recovering")
