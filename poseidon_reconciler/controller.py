@@ -239,7 +239,10 @@ class Controller:
     async def _list(self, generation: int) -> None:
         wait_s = _FIRST_LIST_RETRY_S
         while True:
-            snapshot, problems = await self._lists.read()
+            try:
+                snapshot, problems = await self._lists.read()
+            except Exception as error:  # noqa: BLE001 - whatever it is, reading must be tried again
+                snapshot, problems = Snapshot(), f"{type(error).__name__}: {error}"
             if all(getattr(snapshot, table) is not None for table in _NEEDED):
                 self.put(_ListsRead(generation, snapshot, problems))
                 return

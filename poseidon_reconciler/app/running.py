@@ -20,15 +20,17 @@ from poseidon_reconciler.controller import Controller, Observer
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.executor import Executor
-from poseidon_reconciler.nomad.items import Closed
+from poseidon_reconciler.nomad.items import Closed, Opened
 from poseidon_reconciler.nomad.lists import ListReader
 from poseidon_reconciler.nomad.stream import EventStream
+from poseidon_reconciler.nomad.outcomes import Ok
 from poseidon_reconciler.nomad.transport import Transport
+from poseidon_reconciler.nomad.versions import needs_protection
 
 # What waiting does not mend, if it is so from the very beginning: a wrong setting, most of the time.
 _HOPELESS: Final = {
     "tls": "is not trusted, or does not speak TLS; see nomad.ca_file",
-    "not-nomad": "is no Nomad",
+    "not-nomad": "is no Nomad, or one before 1.0",
     "nothing": "ends the event stream at once: the token may not read events",
     "denied": "refuses the token; it needs read-job in the namespace, and node:read",
     "bad-request": "does not understand the request for its event stream: is it Nomad 1.0 or later?",
@@ -70,6 +72,7 @@ class Running:
         except (OSError, ValueError) as error:
             raise StartError(f"state_dir: {error}") from None
         self._address = settings.nomad.address
+        self._observer = observer
         self._stop = asyncio.Event()
         self._api = Api(Transport(connection))
         self._stream = EventStream(connection, clock=clock)
@@ -84,6 +87,7 @@ class Running:
             resync_interval_s=settings.nomad.resync_interval_s,
             clock=clock,
             speed=speed,
+            restart_stream=self._stream.restart,
         )
 
     def stop(self) -> None:
@@ -115,6 +119,17 @@ class Running:
                 if isinstance(item, Closed) and not opened and item.kind in _HOPELESS:
                     raise StartError(f"{self._address} {_HOPELESS[item.kind]} ({item.reason})")
                 opened = opened or self.controller.synced
+                if isinstance(item, Opened):
+                    await self._learn_versions()
                 converted = input_of(item)
                 if converted is not None:
                     self.controller.put(converted)
+
+    async def _learn_versions(self) -> None:
+        """Finds out whether these servers end living jobs at all; an upgrade ends the stream, so this is asked anew."""
+        versions = await self._api.read_server_versions()
+        needed = needs_protection(versions.value if isinstance(versions, Ok) else ())
+        if needed != self.core.planner.protects:
+            self.core.planner.protects = needed
+            why = "may end" if needed else "do not end"
+            self._observer.noted("protection-on" if needed else "protection-off", f"the servers {why} living jobs")

@@ -38,10 +38,15 @@ class Hold(Struct, frozen=True, gc=False):
 
 
 class Planner:
-    """Decides on actions. It owns what it needs to remember of its own decisions, and nothing of the cluster."""
+    """Decides on actions. It owns what it needs to remember of its own decisions, and nothing of the cluster.
+
+    Attributes:
+        protects: whether jobs at risk are protected where their policy says so; off for servers that do not end them.
+    """
 
     def __init__(self, model: Model, diagnosis: Diagnosis, policy: Policy) -> None:
         self.ledger = Ledger()
+        self.protects = True
         self._model = model
         self._diagnosis = diagnosis
         self._policy = policy
@@ -230,7 +235,8 @@ class Planner:
 
     def _wants_protection(self, job: Job) -> bool:
         return (
-            job.id in self._diagnosis.at_risk
+            self.protects
+            and job.id in self._diagnosis.at_risk
             and self._policy.for_environment(job.environment_id).protect
             and not self.ledger.is_done("protect-job", job.id, job.job_modify_index)
         )

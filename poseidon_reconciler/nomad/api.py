@@ -107,6 +107,14 @@ class _AgentSelf(msgspec.Struct):
     config: _AgentConfig
 
 
+class _Member(msgspec.Struct, rename="pascal"):
+    tags: dict[str, str] = {}
+
+
+class _Members(msgspec.Struct, rename="pascal"):
+    members: list[_Member]
+
+
 class _NoAnswerError(Exception):
     """A read that may give more if it is repeated."""
 
@@ -164,6 +172,14 @@ class Api:
         request = Request("get", "agent", ("self",))
         outcome = await self._read(request, lambda answer: _decoded(answer, _AgentSelf), UNKNOWN)
         return Ok(outcome.value.config.version.version) if isinstance(outcome, Ok) else outcome
+
+    async def read_server_versions(self) -> Outcome[list[str]]:
+        """The versions of all servers that the agent knows; needs the right `node:read`."""
+        request = Request("get", "agent", ("members",))
+        outcome = await self._read(request, lambda answer: _decoded(answer, _Members), UNKNOWN)
+        if not isinstance(outcome, Ok):
+            return outcome
+        return Ok([member.tags.get("build", "") for member in outcome.value.members])
 
     async def read_leader(self) -> Outcome[str]:
         """The address of the servers' leader; empty while there is none."""

@@ -15,7 +15,7 @@ Ending = Literal[
     "resubscribe",  # the token or its policies were changed
     "upstream-eof",  # the server behind a client agent went away
     "nothing",  # 200 and then the end: since 1.11.2 also for a token that may not read
-    "not-nomad",  # 200 and then no line of an event stream
+    "not-nomad",  # 200 and then no line of an event stream, or no such path
     "silent",  # no byte, not even a heartbeat
     "oversized",  # a line beyond all bounds
     "restarted",  # we wanted it to end
@@ -94,7 +94,11 @@ def ending_of_tail(text: str) -> Ending:
 
 
 def ending_of_status(status: int, text: str) -> Ending:
-    """What an answer other than 200 means. Servers before 1.11 refuse a token with 500."""
+    """What an answer other than 200 means. Servers before 1.11 refuse a token with 500; 404 is no Nomad, or one that is
+    too old to have an event stream.
+    """
     if status in (401, 403) or text.strip().endswith(_DENIED):
         return "denied"
+    if status in (404, 405):
+        return "not-nomad"
     return "bad-request" if status == 400 else "refused"

@@ -38,12 +38,15 @@ class StreamLimits:
 
     Attributes:
         answer_s: until the headers of an answer are there.
+        first_byte_s: from the headers to the first byte; a healthy server sends a heartbeat at once, and since 1.11.2 one
+            that refuses the token sends nothing, and may not close the connection either.
         silence_s: without any byte; the server sends a heartbeat every 30 s.
         healthy_s: what a connection must have lasted for its end not to count as a failure.
         first_wait_s, longest_wait_s: bounds of the waits between connections.
     """
 
     answer_s: float = 15.0
+    first_byte_s: float = 10.0
     silence_s: float = 90.0
     healthy_s: float = 60.0
     first_wait_s: float = 0.5
@@ -151,7 +154,7 @@ class EventStream:
             connector=aiohttp.TCPConnector(ssl=context or True, force_close=True),
             headers=headers,
             read_bufsize=2**18,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.answer_s, sock_read=limits.silence_s),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.answer_s, sock_read=None),
         )
 
     def _credentials(self) -> tuple[str | None, ssl.SSLContext | None]:
@@ -185,10 +188,12 @@ class EventStream:
 
     async def _read(self, response: aiohttp.ClientResponse, reader: StreamReader) -> AsyncGenerator[Item, None]:
         while True:
+            patience_s = self._limits.silence_s if reader.heard else self._limits.first_byte_s
             try:
-                data = await response.content.readany()
+                async with asyncio.timeout(patience_s):
+                    data = await response.content.readany()
             except TimeoutError:
-                raise _EndedError("silent", f"no byte for {self._limits.silence_s:g} s") from None
+                raise _EndedError("silent", f"no byte for {patience_s:g} s") from None
             except (aiohttp.ClientError, OSError) as error:
                 raise _EndedError("cut", _in_one_line(error)) from None
             now = self._clock()

@@ -79,7 +79,7 @@ class Endpoint:
         try:
             response = await handler(request)
         except Refused as refused:
-            response = _text(refused.status, str(refused))
+            response = _text(refused.status, str(refused), refused.index)
         except web.HTTPMethodNotAllowed:
             response = _text(405, "Invalid method")
         except web.HTTPNotFound:
@@ -281,8 +281,14 @@ def _staleness(stale: Stale | None) -> dict[str, str]:
     return {"X-Nomad-Knownleader": "false", "X-Nomad-Lastcontact": str(last_contact_ms)}
 
 
-def _text(status: int, text: str) -> web.Response:
-    return web.Response(status=status, body=text.encode(), content_type="text/plain", charset="utf-8")
+def _text(status: int, text: str, index: int = 0) -> web.Response:
+    """A plain answer; one that says how old it is, like that of a read which found nothing, has `index`."""
+    headers = _freshness(index) if index else {}
+    return web.Response(status=status, headers=headers, body=text.encode(), content_type="text/plain", charset="utf-8")
+
+
+def _freshness(index: int) -> dict[str, str]:
+    return {"X-Nomad-Knownleader": "true", "X-Nomad-Lastcontact": "0", "X-Nomad-Index": str(index)}
 
 
 def _lost(request: web.Request) -> web.Response:

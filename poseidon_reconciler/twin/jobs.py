@@ -19,11 +19,14 @@ _CONFLICT = "Enforcing job modify index"
 
 
 class Refused(Exception):  # noqa: N818 - the servers' answer, not an error of the program
-    """The servers refuse a request; `status` and the text are what a client gets."""
+    """The servers refuse a request; `status` and the text are what a client gets. `index` is the age of the answer, 0
+    where Nomad tells none.
+    """
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, index: int = 0) -> None:
         super().__init__(text)
         self.status = status
+        self.index = index
 
 
 class Dry(Struct, frozen=True):

@@ -27,7 +27,7 @@ def jobs(ask: Ask) -> Answer:
 def _job(ask: Ask) -> Job:
     job = ask.state.jobs.get(ask.job_key)
     if job is None:
-        raise Refused(404, "job not found")
+        raise Refused(404, "job not found", ask.state.table_index["jobs"])
     return job
 
 
@@ -107,7 +107,7 @@ def find_allocation(ask: Ask) -> Allocation:
         raise Refused(500, "alloc lookup failed: index error: UUID must be 36 characters")
     found = ask.state.allocations.get(identity)
     if found is None:
-        raise Refused(404, "alloc not found")
+        raise Refused(404, "alloc not found", ask.state.table_index["allocs"])
     return found
 
 
@@ -135,7 +135,7 @@ def _evaluation(ask: Ask) -> Evaluation:
         raise Refused(500, "eval lookup failed: index error: UUID must be 36 characters")
     found = ask.state.evaluations.get(identity)
     if found is None:
-        raise Refused(404, "eval not found")
+        raise Refused(404, "eval not found", ask.state.table_index["evals"])
     return found
 
 
@@ -164,7 +164,7 @@ def find_node(ask: Ask) -> str:
     if len(identity) != _ID_LENGTH:
         raise Refused(500, "node lookup failed: index error: UUID must be 36 characters")
     if identity not in ask.state.nodes:
-        raise Refused(404, "node not found")
+        raise Refused(404, "node not found", ask.state.table_index["nodes"])
     return identity
 
 

@@ -16,7 +16,7 @@ from poseidon_reconciler.nomad.items import ending_of_status
         (500, "ACL token not found", "denied"),
         (500, "No cluster leader", "refused"),
         (400, "Unable to parse index", "bad-request"),
-        (404, "Not found", "refused"),
+        (404, "Not found", "not-nomad"),
         (302, "", "refused"),
         (429, "slow down", "refused"),
     ],

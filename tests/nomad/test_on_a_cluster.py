@@ -233,3 +233,14 @@ async def test_a_stream_that_fails_goes_on_without_a_loss(fault: StreamFault, ki
         await edge.until(lambda: all(job_id in edge.reconciler.model.jobs for job_id in new))
 
         assert set(edge.stream.endings) <= {*kinds, "unreachable", "refused"}
+
+
+async def test_a_purged_environment_is_restored(edge: Edge) -> None:
+    assert (await edge.api.deregister(TEMPLATE, purge=True)).kind == "ok"
+    await edge.until(lambda: edge.reconciler.diagnosis.verdicts[TEMPLATE].state == "gone")
+
+    assert (await edge.act("restore-environment", TEMPLATE)).outcome == "done"
+    await edge.quiet()
+
+    assert edge.statuses()[TEMPLATE] == "running"
+    assert edge.reconciler.planner.target("10") == len(RUNNERS)

@@ -131,7 +131,9 @@ CHUNKED: list[tuple[Script, str, list[object]]] = [
 async def test_each_ending_is_told_counted_and_followed_by_another_connection(
     nomad: FakeNomad, ending: Script, kind: str, before: list[object]
 ) -> None:
-    short: dict[str, float] = {"silence_s": 0.3} if kind == "silent" else {"answer_s": 0.3} if ending is never else {}
+    short: dict[str, float] = (
+        {"silence_s": 0.3, "first_byte_s": 0.3} if kind == "silent" else {"answer_s": 0.3} if ending is never else {}
+    )
     harness = Harness(Connection(nomad.address), max_line_bytes=3000, **short)
     # aiohttp asks a second time, unasked, when a server hangs up without an answer.
     nomad.script("GET", PATH, *[ending] * (2 if ending is hang_up else 1), stream(HEARTBEAT))
