@@ -19,6 +19,7 @@ from poseidon_reconciler.core.reconciler import Reconciler, Step
 
 # Frames that are kept while lists are read. Beyond it reading them takes too long: the stream is taken up anew.
 _MAX_KEPT_FRAMES: Final = 50_000
+_MAX_ACTIONS_AT_ONCE: Final = 8
 _FIRST_LIST_RETRY_S: Final = 1.0
 _LONGEST_LIST_RETRY_S: Final = 60.0
 _NEEDED: Final = ("jobs", "allocations", "evaluations")
@@ -117,7 +118,6 @@ class Controller:
         resync_interval_s: float,
         clock: Callable[[], float],
         speed: float = 1.0,
-        max_actions_at_once: int = 8,
         restart_stream: Callable[[], None] = lambda: None,
     ) -> None:
         """`clock` tells the time in seconds since the epoch, and goes `speed` times as fast as the loop's own;
@@ -133,7 +133,7 @@ class Controller:
         self._clock = clock
         self._speed = speed
         self._restart_stream = restart_stream
-        self._slots = asyncio.Semaphore(max_actions_at_once)
+        self._slots = asyncio.Semaphore(_MAX_ACTIONS_AT_ONCE)
         self._inputs: asyncio.Queue[Input] = asyncio.Queue()
         self._kept: list[StreamFrame] = []
         self._connected = False

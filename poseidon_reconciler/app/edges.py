@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import ActionOutcome, Input, StreamClosed, StreamDoubt, StreamFrame, StreamOpened
 from poseidon_reconciler.core.events import Snapshot
@@ -59,8 +60,9 @@ def input_of(item: Item) -> Input | None:
 class NomadLists:
     """The lists of the API, as the controller asks for them."""
 
-    def __init__(self, reader: ListReader) -> None:
+    def __init__(self, reader: ListReader, templates: TemplateStore) -> None:
         self._reader = reader
+        self._templates = templates
 
     async def read(self) -> tuple[Snapshot, str]:
         """What could be read, and what could not."""
@@ -68,6 +70,8 @@ class NomadLists:
         problems = [f"{table}: {failure.detail}" for table, failure in lists.failures.items()]
         if lists.faults:
             problems.append(f"{lists.faults} members of lists could not be read")
+        if self._templates.problem is not None:
+            problems.append(f"templates are not kept: {self._templates.problem}")
         return lists.snapshot, "; ".join(problems)
 
 

@@ -22,8 +22,8 @@ from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.executor import Executor
 from poseidon_reconciler.nomad.items import Closed, Opened
 from poseidon_reconciler.nomad.lists import ListReader
-from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.outcomes import Ok
+from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
 from poseidon_reconciler.nomad.versions import needs_protection
 
@@ -81,7 +81,7 @@ class Running:
         actions = NomadActions(executor, self.core.model.jobs.get, uuid.uuid4().hex[:12], dry_run=dry_run)
         self.controller = Controller(
             self.core,
-            NomadLists(ListReader(self._api, templates)),
+            NomadLists(ListReader(self._api, templates), templates),
             actions,
             observer,
             resync_interval_s=settings.nomad.resync_interval_s,

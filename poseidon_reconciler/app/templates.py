@@ -18,7 +18,11 @@ _FILE_NAME: Final = "templates.json"
 
 
 class TemplateStore(MutableMapping[str, bytes]):
-    """Job documents by job id, written to `state_dir` (if any) whenever one changes."""
+    """Job documents by job id, written to `state_dir` (if any) whenever one changes.
+
+    A write that fails costs no more than what it would have kept: it is tried again with the next change. `problem` says
+    why the last one failed; None if it did not.
+    """
 
     def __init__(self, state_dir: Path | None) -> None:
         """Reads what was kept.
@@ -27,6 +31,7 @@ class TemplateStore(MutableMapping[str, bytes]):
             OSError: the directory cannot be used.
             ValueError: the file is not one that this class wrote.
         """
+        self.problem: str | None = None
         self._documents: dict[str, bytes] = {}
         self._path = state_dir / _FILE_NAME if state_dir is not None else None
         if self._path is not None:
@@ -55,13 +60,20 @@ class TemplateStore(MutableMapping[str, bytes]):
     def _write(self) -> None:
         if self._path is None:
             return
+        try:
+            self._replace(self._path)
+            self.problem = None
+        except OSError as error:
+            self.problem = f"{self._path}: {error.strerror or error}"
+
+    def _replace(self, path: Path) -> None:
         encoded = {job_id: base64.b64encode(document).decode() for job_id, document in self._documents.items()}
-        temporary = self._path.with_suffix(".new")
+        temporary = path.with_suffix(".new")
         # A job's document may hold secrets of its tasks.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(orjson.dumps(encoded, option=orjson.OPT_SORT_KEYS))
-        temporary.replace(self._path)
+        temporary.replace(path)
 
 
 def _read(path: Path) -> dict[str, bytes]:

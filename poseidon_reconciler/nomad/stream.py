@@ -38,8 +38,8 @@ class StreamLimits:
 
     Attributes:
         answer_s: until the headers of an answer are there.
-        first_byte_s: from the headers to the first byte; a healthy server sends a heartbeat at once, and since 1.11.2 one
-            that refuses the token sends nothing, and may not close the connection either.
+        first_byte_s: from the headers to the first byte; a healthy server sends a heartbeat at once, and since 1.11.2
+            one that refuses the token sends nothing, and may not close the connection either.
         silence_s: without any byte; the server sends a heartbeat every 30 s.
         healthy_s: what a connection must have lasted for its end not to count as a failure.
         first_wait_s, longest_wait_s: bounds of the waits between connections.
