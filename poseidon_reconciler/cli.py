@@ -74,6 +74,24 @@ def _explain(options: argparse.Namespace) -> int:
     return explain(options)
 
 
+def _check(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.check import check
+
+    return check(options)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.demo import demo
+
+    return demo(options)
+
+
+def _twin(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.twin import twin
+
+    return twin(options)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="poseidon-reconciler",
@@ -84,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_replay(commands)
     _add_explain(commands)
+    _add_check(commands)
+    _add_demo(commands)
+    _add_twin(commands)
     return parser
 
 
@@ -125,6 +146,48 @@ def _add_explain(commands: _Commands) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     _add_settle(parser)
     parser.set_defaults(run=_explain)
+
+
+def _add_check(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "check",
+        help="look at everything that run needs: configuration, address, TLS, token, rights, stream, environments",
+        description="Looks at everything that `run` needs, and says what to do about what is wrong. Changes nothing.",
+    )
+    _add_config(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+    parser.set_defaults(run=_check)
+
+
+def _add_demo(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="an embedded cluster, its failure and the recovery, on one screen",
+        description="Breaks an embedded cluster full of runners and lets the reconciler heal it. Needs nothing else.",
+    )
+    parser.add_argument("--scenario", default="restart-together", metavar="NAME", help="what fails (see --list)")
+    parser.add_argument("--list", action="store_true", help="list the scenarios")
+    parser.add_argument("--poseidon", choices=["on", "off"], default="on", help="whether there is a Poseidon")
+    parser.add_argument("--without-reconciler", action="store_true", help="see what happens without us")
+    _add_config(parser)
+    parser.add_argument("--runners", type=int, metavar="N", help="how many runners the first environment has")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, another course of events")
+    parser.add_argument("--speed", type=float, default=None, metavar="X", help="let the time go X times as fast")
+    parser.add_argument("--json", action="store_true", help="print the outcome as one JSON document and nothing else")
+    parser.set_defaults(run=_demo)
+
+
+def _add_twin(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "twin",
+        help="serve an embedded cluster over Nomad's HTTP API",
+        description="Serves an embedded cluster, for Poseidon, for Nomad's own tools and for yours, until a signal.",
+    )
+    parser.add_argument(
+        "--port", type=int, default=4646, metavar="P", help="where to listen on loopback (default: 4646)"
+    )
+    parser.add_argument("--scenario", metavar="NAME", help="a failure to play on it, once")
+    parser.set_defaults(run=_twin)
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ _FILE_NAME: Final = "templates.json"
 class TemplateStore(MutableMapping[str, bytes]):
     """Job documents by job id, written to `state_dir` (if any) whenever one changes.
 
-    A write that fails costs no more than what it would have kept: it is tried again with the next change. `problem` says
-    why the last one failed; None if it did not.
+    A write that fails costs no more than what it would have kept: it is tried again with the next change. `problem`
+    says why the last one failed; None if it did not.
     """
 
     def __init__(self, state_dir: Path | None) -> None:
