@@ -74,6 +74,7 @@ class Running:
         self._address = settings.nomad.address
         self._observer = observer
         self._stop = asyncio.Event()
+        self._opened = asyncio.Event()
         self._api = Api(Transport(connection))
         self._stream = EventStream(connection, clock=clock)
         self.core = Reconciler(policy)
@@ -102,7 +103,8 @@ class Running:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                parts = [group.create_task(self._follow_stream()), group.create_task(self.controller.run())]
+                parts = {group.create_task(self._follow_stream()), group.create_task(self.controller.run())}
+                parts.add(group.create_task(self._follow_versions()))
                 await self._stop.wait()
                 await self.controller.drain(_DRAIN_S)
                 for part in parts:
@@ -120,16 +122,19 @@ class Running:
                     raise StartError(f"{self._address} {_HOPELESS[item.kind]} ({item.reason})")
                 opened = opened or self.controller.synced
                 if isinstance(item, Opened):
-                    await self._learn_versions()
+                    self._opened.set()
                 converted = input_of(item)
                 if converted is not None:
                     self.controller.put(converted)
 
-    async def _learn_versions(self) -> None:
-        """Finds out whether these servers end living jobs at all; an upgrade ends the stream, so this is asked anew."""
-        versions = await self._api.read_server_versions()
-        needed = needs_protection(versions.value if isinstance(versions, Ok) else ())
-        if needed != self.core.planner.protects:
-            self.core.planner.protects = needed
-            why = "may end" if needed else "do not end"
-            self._observer.noted("protection-on" if needed else "protection-off", f"the servers {why} living jobs")
+    async def _follow_versions(self) -> None:
+        """Finds out whether these servers end living jobs at all; an upgrade ends the stream, so it is asked anew then."""
+        while True:
+            await self._opened.wait()
+            self._opened.clear()
+            versions = await self._api.read_server_versions()
+            needed = needs_protection(versions.value if isinstance(versions, Ok) else ())
+            if needed != self.core.planner.protects:
+                self.core.planner.protects = needed
+                why = "may end" if needed else "do not end"
+                self._observer.noted("protection-on" if needed else "protection-off", f"the servers {why} living jobs")
