@@ -128,7 +128,7 @@ class Running:
                     self.controller.put(converted)
 
     async def _follow_versions(self) -> None:
-        """Finds out whether these servers end living jobs at all; an upgrade ends the stream, so it is asked anew then."""
+        """Finds out whether these servers end living jobs at all; an upgrade ends the stream, so it asks after each."""
         while True:
             await self._opened.wait()
             self._opened.clear()
