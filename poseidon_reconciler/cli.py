@@ -75,7 +75,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from poseidon_reconciler.app.check import check
+    from poseidon_reconciler.app.check.command import check
 
     return check(options)
 

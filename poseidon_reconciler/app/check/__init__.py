@@ -1,0 +1,1 @@
+"""`check`: everything that `run` needs, looked at before anything depends on it."""
