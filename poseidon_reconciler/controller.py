@@ -61,9 +61,9 @@ class _ListsRead:
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """What became of an action. `wanted` is false where the world had changed and nothing was to be done any more."""
+    """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done."""
 
-    result: Literal["done", "not-done", "not-wanted"]
+    result: Literal["done", "not-done", "not-wanted", "unknown"]
     detail: str
     index: int = UNKNOWN
 
@@ -281,7 +281,7 @@ class Controller:
             try:
                 outcome = await self._actions.execute(action)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
-                outcome = ActionOutcome("not-done", f"{type(error).__name__}: {error}")
+                outcome = ActionOutcome("unknown", f"{type(error).__name__}: {error}")
         self.put(_ActionEnded(action, outcome))
 
     def _take_outcome(self, ended: _ActionEnded) -> None:
@@ -291,7 +291,8 @@ class Controller:
             index = outcome.index if outcome.index != UNKNOWN else self.core.model.index
             self.core.planner.succeeded(action, index)
             return
-        self.core.planner.failed(action, outcome.detail, self._clock())
+        may_be_done = outcome.result == "unknown"
+        self.core.planner.failed(action, outcome.detail, self._clock(), may_be_done=may_be_done)
         if outcome.result == "not-wanted" and self.synced:
             # The world is not what the model says; the stream will not tell what it has left out.
             self._doubt(f"{action.kind} {action.job_id} was not confirmed: {outcome.detail}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Final, Literal
 
 from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
@@ -17,6 +18,12 @@ from poseidon_reconciler.nomad.documents import Stamp
 from poseidon_reconciler.nomad.executor import Executor
 from poseidon_reconciler.nomad.items import Closed, FrameReceived, Gap, Heartbeat, Item, MalformedLine, Opened
 from poseidon_reconciler.nomad.lists import ListReader
+
+_RESULTS: Final[dict[str, Literal["not-done", "not-wanted", "unknown"]]] = {
+    "skipped": "not-wanted",
+    "failed": "not-done",
+    "unknown": "unknown",
+}
 
 
 def connection_of(settings: Settings) -> Connection:
@@ -93,4 +100,4 @@ class NomadActions:
         executed = await self._executor.execute(action, Stamp(f"{self._run_id}/{next(self._numbers)}"), as_of)
         if executed.outcome in ("done", "already") or (self._dry_run and executed.outcome == "skipped"):
             return ActionOutcome("done", executed.detail, executed.index)
-        return ActionOutcome("not-wanted" if executed.outcome == "skipped" else "not-done", executed.detail)
+        return ActionOutcome(_RESULTS[executed.outcome], executed.detail)

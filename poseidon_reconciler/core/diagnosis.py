@@ -219,7 +219,12 @@ def _counts(job: Job, state: State, policy: PoolPolicy) -> bool:
     """Whether a job in this state is a runner that counts towards its pool's target."""
     if job.used or job.kind != "runner":
         return False
-    return state in COMING_STATES or (state == "disconnected" and policy.disconnect_policy != "at-least")
+    if state in COMING_STATES:
+        return True
+    # What still runs must not get a second copy, and under `leave-alone` what is out of reach is left to itself.
+    return (policy.disconnect_policy == "exactly" and state in ("disconnected", "leaving")) or (
+        policy.disconnect_policy == "leave-alone" and state == "disconnected"
+    )
 
 
 def is_killer(job: Job, allocation: AllocationPayload) -> bool:

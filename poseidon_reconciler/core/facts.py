@@ -42,7 +42,7 @@ class Facts(Struct, gc=False):
         """Everything that static conditions read, and no more of it than they read in each case."""
         job, a, node = self.job, self.allocation, self.node
         if job.stop or job.gone is not None:
-            return job.kind, job.stop, job.gone
+            return job.kind, job.stop, job.gone, self.policy.disconnect_policy
         if a is None:
             return job.kind, job.status, self._evaluation_flags()
         data = a.data
@@ -120,29 +120,45 @@ class Facts(Struct, gc=False):
         return end_at
 
     def _is_out_of_sight(self, allocation: Allocation) -> bool:
+        """Whether a copy may run although it does not stand for the job."""
+        status = allocation.data.client_status
+        if status in ("lost", "unknown"):
+            return True
+        if status == "running" and allocation is not self.allocation and self.job.gone is None:
+            # It was ordered to stop, and has not said that it did.
+            return self.policy.disconnect_policy == "exactly"
+        return allocation.placed and self._node_status(allocation) in UNREACHABLE
+
+    def _node_status(self, allocation: Allocation) -> str:
         node = self.nodes.get(allocation.data.node_id)
-        unreachable = node is not None and node.status in UNREACHABLE
-        return allocation.data.client_status in ("lost", "unknown") or (allocation.placed and unreachable)
+        return node.status if node is not None else ""
 
     def _copy_ends_at(self, allocation: Allocation) -> float | None:
         """By when a copy out of sight has ended, under the disconnect policy."""
         node = self.nodes.get(allocation.data.node_id)
-        status = node.status if node is not None else ""
+        status = self._node_status(allocation)
         since = max(node.since, allocation.since) if node is not None else allocation.since
         policy = self.policy.disconnect_policy
         if policy == "exactly":
-            # A node that is back has not said yet what became of the copy; it will, or be removed.
-            if status == "gone":
-                return 0.0
-            stop_after_s = self.job.stop_after_s
-            return None if stop_after_s is None else since + stop_after_s + self._ending_s
+            return self._exact_end(since, status)
         if allocation is not self.allocation:
             return 0.0
         if policy == "leave-alone":
-            return None if status in UNREACHABLE or status == "" else 0.0
+            unresolved = status in UNREACHABLE or status == "" or allocation.data.client_status == "unknown"
+            return None if unresolved else 0.0
         if status == "down":
             return since + self.policy.lost_grace_s
         return 0.0 if status == "gone" else None
+
+    def _exact_end(self, since: float, node_status: str) -> float | None:
+        if node_status == "gone":
+            return 0.0
+        if self.job.gone is not None and node_status not in UNREACHABLE and node_status != "":
+            # An agent that is back ends what its servers know nothing of any more.
+            return since + self._ending_s
+        # A node that is back has not said yet what became of the copy; it will, or be removed.
+        stop_after_s = self.job.stop_after_s
+        return None if stop_after_s is None else since + stop_after_s + self._ending_s
 
     @property
     def _ending_s(self) -> float:
@@ -239,6 +255,11 @@ def may_still_run(f: Facts) -> bool:
     return ends_at is None or f.now < ends_at
 
 
+@_condition("there must never be two copies of it")
+def exactly_one(f: Facts) -> bool:
+    return f.policy.disconnect_policy == "exactly"
+
+
 @_condition("under its disconnect policy a copy that may still run counts")
 def old_copy_counts(f: Facts) -> bool:
     return f.policy.disconnect_policy != "at-least"
@@ -279,7 +300,7 @@ def evaluation_pending(f: Facts) -> bool:
 
 @_condition("an evaluation of it waits for its time")
 def evaluation_delayed(f: Facts) -> bool:
-    return any(evaluation.waits_until is not None for evaluation in f.live_evaluations)
+    return any(e.waits_until is not None for e in f.live_evaluations if e.data.status != "blocked")
 
 
 @_condition("an evaluation of it is blocked: it waits for capacity")

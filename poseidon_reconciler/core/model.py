@@ -70,9 +70,11 @@ class Model(Registry):
             return False
         job = self.jobs.get(data.id)
         if job is None:
-            job = self.track(data.id, now, is_new=_is_above(self.job_floor, data.create_index))
+            job = self.track(data.id, now, is_new=_can_be(data.create_index, origin, self.job_floor))
             if job is None:
                 return False
+        elif not job.seen and not _can_be(data.create_index, origin, self.job_floor):
+            return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
         if not self._is_news(job, data, origin, newest=newest):
@@ -124,14 +126,15 @@ class Model(Registry):
             return False
         job = self.jobs.get(data.job_id)
         if job is None:
-            job = self.track(data.job_id, now, is_new=_is_above(self.allocation_floor, data.create_index))
+            is_new = _can_be(data.create_index, origin, self.allocation_floor)
+            job = self.track(data.job_id, now, is_new=is_new and not 0 <= data.create_index <= self.job_floor)
         if job is None or job.gone is not None or UNKNOWN < data.create_index < job.create_index:
             return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
         allocation = job.allocations.get(data.id)
         if allocation is None:
-            if not _is_above(max(self.allocation_floor, job.allocation_floor), data.create_index):
+            if not _can_be(data.create_index, origin, max(self.allocation_floor, job.allocation_floor)):
                 return False
             allocation = Allocation(data, origin, first_seen=now, since=now)
             job.allocations[data.id] = allocation
@@ -167,14 +170,15 @@ class Model(Registry):
         """Takes in an evaluation. Returns whether it was news."""
         job = self.jobs.get(data.job_id)
         if job is None:
-            job = self.track(data.job_id, now, is_new=_is_above(self.evaluation_floor, data.create_index))
+            is_new = _can_be(data.create_index, origin, self.evaluation_floor)
+            job = self.track(data.job_id, now, is_new=is_new and not 0 <= data.create_index <= self.job_floor)
         if job is None or job.gone is not None or UNKNOWN < data.create_index < job.create_index:
             return False
         if data.modify_index == UNKNOWN:
             data.modify_index = origin.index
         evaluation = job.evaluations.get(data.id)
         if evaluation is None:
-            if not _is_above(max(self.evaluation_floor, job.evaluation_floor), data.create_index):
+            if not _can_be(data.create_index, origin, max(self.evaluation_floor, job.evaluation_floor)):
                 return False
             evaluation = Evaluation(data, origin, first_seen=now)
             job.quiet_since = now
@@ -253,9 +257,11 @@ def _is_end(payload: Payload, event_type: str) -> bool:
     return event_type == _COLLECTED or payload.deleted or not payload.job.stop
 
 
-def _is_above(floor: int, create_index: int) -> bool:
-    """Whether an unknown object can exist, seeing that all that were created up to `floor` are known or gone."""
-    return create_index > floor or create_index == UNKNOWN
+def _can_be(create_index: int, origin: Origin, floor: int) -> bool:
+    """Whether an unknown object can exist, seeing that all that were created up to `floor` are known or gone; what a
+    list has that is not older than that does exist.
+    """
+    return create_index > floor or create_index == UNKNOWN or (origin.type == LIST and origin.index >= floor)
 
 
 def _keep_what_a_stub_lacks(new: AllocationPayload, old: AllocationPayload) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from poseidon_reconciler.core.deficit import Deficit
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis, Pool
@@ -94,9 +95,13 @@ class Planner:
         if action.kind == "create-runner":
             self.ledger.confirm(action.job_id, index)
 
-    def failed(self, action: Action, detail: str, now: float) -> None:
-        """An action did not come about, or nobody knows: it may be decided on again, after a while that grows."""
-        self._retries.failed(action, detail, now)
+    def failed(self, action: Action, detail: str, now: float, *, may_be_done: bool = False) -> None:
+        """An action did not come about: it may be decided on again, after a while that grows.
+
+        `may_be_done`: nobody knows. A creation is then asked for again under its name, whatever has changed meanwhile:
+        under another it could be there twice.
+        """
+        self._retries.failed(action, detail, now, repeat=may_be_done and action.kind == "create-runner")
 
     def _allow_again(self, action: Action) -> None:
         if action.kind == "create-runner":
@@ -134,17 +139,21 @@ class Planner:
 
     def plan(self, now: float) -> list[Action]:
         """The actions to take at `now`."""
-        for action in self._retries.due(now):
-            self._allow_again(action)
+        repeated: list[Action] = []
+        for action, repeat in self._retries.due(now):
+            if not repeat:
+                self._allow_again(action)
+            elif self.ledger.is_expected(action.job_id):
+                repeated.append(replace(action, at=now))
         touched = self._diagnosis.touched
         due = self._due_at is not None and self._due_at <= now
-        if not (touched or due or self._to_protect):
+        if not (touched or due or self._to_protect or repeated):
             return []
         for environment_id in touched:
             self._assess(environment_id, now)
         self._diagnosis.touched = {}
         self._due_at = None
-        actions = self._protect(now) if self._to_protect else []
+        actions = repeated + self._protect(now)
         if self._storm.since is not None:
             self._wake_at(self._storm.until)
         elif self._open:

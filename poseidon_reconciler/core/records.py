@@ -142,8 +142,12 @@ class Job(Struct, gc=False):
         if data.version != UNKNOWN:
             self.version = data.version
         # The groups change with the version only; reading them again at each change of status would be waste.
-        if data.task_groups is not None and not (self.whole and data.job_modify_index == self.job_modify_index):
+        registered = data.job_modify_index not in (UNKNOWN, self.job_modify_index)
+        if data.task_groups is not None and (registered or not self.whole):
             self.take_groups(data.task_groups)
+        elif registered:
+            # A stub tells that there is a new version, not what is in it.
+            self.whole = False
         if data.job_modify_index != UNKNOWN:
             self.job_modify_index = data.job_modify_index
 
@@ -240,6 +244,18 @@ class Node(Struct, gc=False):
     origin: Origin = Origin(UNKNOWN, "")
     since: float = 0.0
     jobs: dict[str, Job] = {}
+
+    @property
+    def known_index(self) -> int:
+        """The highest index at which the node was known to exist; of one that was never seen, by its allocations."""
+        if self.modify_index != UNKNOWN:
+            return self.modify_index
+        return max((allocation.data.create_index for allocation in self.stood_on()), default=UNKNOWN)
+
+    def stood_on(self) -> list[Allocation]:
+        """The allocations that are known to stand here."""
+        placed = (a for job in self.jobs.values() for a in job.allocations.values())
+        return [allocation for allocation in placed if allocation.data.node_id == self.id]
 
 
 class Environment(Struct, gc=False):

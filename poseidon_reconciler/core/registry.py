@@ -97,7 +97,12 @@ class Registry:
     def _forget_nodes(self, now: float) -> None:
         while self._forget_nodes_at and self._forget_nodes_at[0][0] <= now:
             node = self.nodes.get(heapq.heappop(self._forget_nodes_at)[1])
-            if node is not None and node.status == "gone" and now - node.since >= self.retention_s:
+            if node is None or node.status != "gone" or now - node.since < self.retention_s:
+                continue
+            if node.stood_on():
+                # As long as something is remembered to stand there, it must be remembered that this is nowhere.
+                self.forget_node_later(node, now)
+            else:
                 del self.nodes[node.id]
 
     def _is_forgettable(self, job: Job, now: float) -> bool:

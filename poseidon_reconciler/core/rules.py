@@ -128,6 +128,12 @@ _LOST: Final = (
 )
 
 RUNNER_RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "gone-copy-may-run",
+        "disconnected",
+        (is_.deregistered, is_.exactly_one, is_.may_still_run),
+        due=_disconnect_end,
+    ),
     Rule("deregistered", "gone", (is_.deregistered,)),
     Rule("claimed", "used", (is_.marked_used, is_.placed, is_.reachable)),
     Rule("running", "idle", (is_.running, is_.task_running, is_.reachable, is_.not_draining)),

@@ -47,6 +47,8 @@ class SnapshotReader:
             + self._merge_jobs(snapshot, now)
             + self._merge_allocations(snapshot, now)
             + self._merge_evaluations(snapshot, now)
+            # Last, because a node may be known by the allocations on it alone.
+            + self._end_unlisted_nodes(snapshot, now)
         )
         self._passed.update(snapshot.indexes)
         if not first:
@@ -72,14 +74,21 @@ class SnapshotReader:
             return 0
         origin = Origin(snapshot.indexes.get("Nodes", UNKNOWN), LIST)
         news = sum([self._model.take_node(data, origin, now) for data in snapshot.nodes])
-        listed = {data.id for data in snapshot.nodes}
-        for node in self._model.nodes.values():
-            if node.id not in listed and UNKNOWN < node.modify_index <= origin.index and node.status != "gone":
-                node.origin = origin
-                self._model.set_node(node, "gone", now, draining=False)
-                news += 1
         self._model.node_floor = max(self._model.node_floor, origin.index)
         return news
+
+    def _end_unlisted_nodes(self, snapshot: Snapshot, now: float) -> int:
+        """A node that was known, or had an allocation, before a list of all nodes that does not have it, is gone."""
+        if snapshot.nodes is None:
+            return 0
+        origin = Origin(snapshot.indexes.get("Nodes", UNKNOWN), LIST)
+        listed = {data.id for data in snapshot.nodes}
+        unlisted = [node for node in self._model.nodes.values() if node.id not in listed and node.status != "gone"]
+        ended = [node for node in unlisted if UNKNOWN < node.known_index <= origin.index]
+        for node in ended:
+            node.origin = origin
+            self._model.set_node(node, "gone", now, draining=False)
+        return len(ended)
 
     def _merge_jobs(self, snapshot: Snapshot, now: float) -> int:
         if snapshot.jobs is None:

@@ -16,6 +16,7 @@ from poseidon_reconciler.core.facts import UNREACHABLE
 from poseidon_reconciler.core.records import LIVE_EVALUATION, Job
 from poseidon_reconciler.nomad.api import Api, JobRead
 from poseidon_reconciler.nomad.outcomes import Failure, NotFound, Ok
+from poseidon_reconciler.policy import PoolPolicy
 
 _PLACED: Final = frozenset({"running", "pending", "unknown"})
 _FINISHED: Final = frozenset({"lost", "complete"})
@@ -100,12 +101,16 @@ async def read_view(api: Api, job_id: str, as_of: AsOf) -> View | Failure:
     return View(view.job, view.allocations, view.evaluations, unreachable)
 
 
-def why_not_lost(view: View, as_of: AsOf) -> str | None:
+def why_not_lost(view: View, as_of: AsOf, policy: PoolPolicy) -> str | None:
     """What contradicts that a job is lost for good; None if it still is.
 
-    A pending allocation contradicts it only if it is newer than the decision: an older one has used up its time.
+    A pending allocation contradicts it only if it is newer than the decision: an older one has used up its time. Where
+    copies out of reach matter, the decision rests on what each allocation was last heard of.
     """
     job = view.job.payload
+    newest = max((a.modify_index for a in view.allocations), default=UNKNOWN)
+    if policy.disconnect_policy != "at-least" and newest > as_of.allocation_index > UNKNOWN:
+        return "an allocation of it has changed"
     if UNKNOWN < as_of.create_index != job.create_index:
         return "it was registered anew"
     if view.live_evaluations:

@@ -55,7 +55,8 @@ async def _why_not_replace(tools: Tools, task: Task) -> Executed | None:
         return None
     if not isinstance(view, View):
         return task.unconfirmed(view)
-    objection = why_not_lost(view, task.as_of) if not view.job.payload.stop else None
+    policy = tools.policy.for_environment(task.action.environment_id)
+    objection = why_not_lost(view, task.as_of, policy) if not view.job.payload.stop else None
     return task.skipped(f"what it replaces is not lost: {objection}") if objection is not None else None
 
 

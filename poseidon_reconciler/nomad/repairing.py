@@ -21,7 +21,7 @@ async def revive_environment(tools: Tools, task: Task) -> Executed:
     job = view.job.payload
     if job.stop:
         return task.skipped("it was stopped by somebody")
-    objection = why_not_lost(view, task.as_of)
+    objection = why_not_lost(view, task.as_of, tools.policy.for_environment(task.action.environment_id))
     if objection is not None:
         return task.already(f"it is not lost: {objection}", job.job_modify_index)
     if tools.dry_run:
@@ -61,7 +61,7 @@ async def remove_job(tools: Tools, task: Task) -> Executed:
         return task.already("it is gone")
     if not isinstance(view, View):
         return task.unconfirmed(view)
-    objection = why_not_lost(view, task.as_of)
+    objection = why_not_lost(view, task.as_of, tools.policy.for_environment(task.action.environment_id))
     if objection is not None:
         return task.skipped(f"it is not lost: {objection}")
     if tools.dry_run:

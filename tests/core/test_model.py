@@ -106,3 +106,17 @@ def test_an_evaluation_older_than_the_word_that_the_job_is_dead_is_over() -> Non
     bench.wait(60)
 
     assert bench.judged() == ("lost", "stuck-complete", "stuck-complete")
+
+
+def test_what_stands_on_a_node_that_was_removed_long_ago_does_not_run_again() -> None:
+    bench = bench_with_pool(1)
+    home = node(node_id(1), "down", index=300)
+    bench.feed(home)
+    bench.feed(event(home, "NodeDeregistration"), index=301)
+    bench.wait(30)
+    assert bench.judged(runner(0)) == ("lost", "node-lost", "node-is-gone")
+
+    bench.wait(2 * bench.core.model.retention_s)
+    bench.feed(job(runner(0), index=400, created=200, registered=400, version=1, used=True))
+
+    assert bench.state(runner(0)) == "lost"

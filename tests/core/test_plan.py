@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.core.builders import (
     TEMPLATE,
     Bench,
+    Wire,
     allocation,
     bench_with_pool,
     job,
@@ -127,3 +128,38 @@ def test_an_exactly_pool_counts_an_older_copy_beyond_reach_after_its_successor_f
     bench.wait(1000)
 
     assert "create-runner" not in bench.kinds()
+
+
+def test_a_creation_without_an_answer_is_repeated_under_the_same_name_whatever_became_of_the_loss() -> None:
+    bench = bench_with_pool(1)
+    lose(bench, 0, index=300)
+    bench.wait(30)
+    (created,) = [action for action in bench.actions if action.kind == "create-runner"]
+    bench.core.planner.failed(created, "no answer", bench.now, may_be_done=True)
+
+    # Poseidon purges the lost runner meanwhile, and the stream lags behind: the new runner is there, but not heard of.
+    purge(bench, runner(0), index=310)
+    bench.wait(60)
+
+    names = {action.job_id for action in bench.actions if action.kind == "create-runner"}
+    assert names == {created.job_id}
+
+
+def test_an_exactly_pool_waits_for_an_older_copy_that_is_still_being_stopped() -> None:
+    bench = bench_with_pool(1, policy=pool_policy(disconnect_policy="exactly"))
+    migrated: Wire = {"NextAllocation": "b0", "DesiredDescription": "alloc is being migrated"}
+    bench.feed(
+        allocation("a0", runner(0), "running", "stop", index=300, created=201, node=node_id(1), **migrated),
+        allocation("b0", runner(0), index=300, node=node_id(2), PreviousAllocation="a0"),
+    )
+    bench.feed(
+        allocation("b0", runner(0), "complete", index=310, created=300, node=node_id(2), PreviousAllocation="a0"),
+        job(runner(0), "dead", index=310, created=200),
+    )
+    bench.wait(60)
+    assert "create-runner" not in bench.kinds()
+
+    bench.feed(allocation("a0", runner(0), "complete", "stop", index=320, created=201, node=node_id(1), **migrated))
+    bench.wait(60)
+
+    assert bench.kinds().count("create-runner") == 1

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.core.builders import RUNNER, TEMPLATE, Bench, allocation, bench_with_pool, job, node_id, runner
+from tests.core.builders import (
+    RUNNER,
+    TEMPLATE,
+    Bench,
+    allocation,
+    bench_with_pool,
+    evaluation,
+    job,
+    node,
+    node_id,
+    purge,
+    runner,
+    stub,
+)
 
 
 def test_a_list_knows_the_last_of_two_words_of_one_index() -> None:
@@ -38,3 +51,56 @@ def test_a_listed_allocation_that_is_older_than_its_job_puts_nothing_at_risk() -
 
     assert not bench.verdict().at_risk
     assert bench.actions == []
+
+
+def test_the_mark_of_a_claim_that_only_stubs_told_of_is_read_from_the_next_whole_job() -> None:
+    bench = bench_with_pool(1)
+    claimed = job(runner(0), index=300, created=200, registered=300, version=1, used=True)
+    template = job(TEMPLATE, index=102, created=100, target=1)
+
+    bench.read(310, Jobs=[stub(claimed), stub(template)])
+    bench.read(310, Jobs=[claimed, template])
+
+    assert bench.state(runner(0)) == "used"
+
+
+def test_what_a_list_knew_of_a_job_before_the_job_itself_was_heard_of_is_not_forgotten() -> None:
+    bench = bench_with_pool(1)
+    purge(bench, TEMPLATE, index=300)
+    # The environment was deleted and made anew; the lists are read one after the other, that of the jobs first.
+    own = allocation("t2", TEMPLATE, index=320, node=node_id(1))
+    bench.read({"Jobs": 305, "Allocations": 325}, Jobs=[job(runner(0), index=202, created=200)], Allocations=[own])
+    bench.feed(job(TEMPLATE, index=320, created=310, target=1))
+
+    bench.read(330, Jobs=[job(TEMPLATE, index=320, created=310, target=1)], Allocations=[own])
+
+    assert bench.state(TEMPLATE) == "active"
+
+
+def test_an_allocation_of_a_job_that_the_lists_do_not_have_is_no_runner() -> None:
+    bench = Bench()
+
+    bench.read(60, Jobs=[job(TEMPLATE, index=10, target=1)], Allocations=[allocation("a", index=31)])
+
+    assert bench.state() is None
+
+
+def test_a_job_that_the_lists_do_not_have_is_not_raised_by_an_old_line() -> None:
+    bench = Bench()
+    purged = evaluation("e", status="complete", index=41, created=40)
+    bench.read(60, Jobs=[job(TEMPLATE, index=10, target=1)], Evaluations=[purged])
+
+    # A server that was restarted replays its log.
+    bench.feed(job(RUNNER, index=20))
+
+    assert bench.state() is None
+
+
+def test_a_node_that_the_list_of_nodes_does_not_have_is_gone() -> None:
+    bench = Bench()
+
+    other = node(node_id(2), index=1)
+    bench.read(60, Jobs=[job(RUNNER, index=20)], Allocations=[allocation("a", index=31)], Nodes=[other])
+    bench.wait(60)
+
+    assert bench.judged() == ("lost", "node-lost", "node-is-gone")

@@ -13,6 +13,7 @@ from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.nomad.api import Api, JobRead
 from poseidon_reconciler.nomad.confirm import AsOf, View, read_view, why_not_lost
 from poseidon_reconciler.nomad.outcomes import Failure
+from poseidon_reconciler.policy import PoolPolicy
 from tests.nomad.fake_nomad import FakeNomad, text
 from tests.nomad.jobs import RUNNER, runner
 
@@ -69,7 +70,7 @@ AWAY = frozenset({"n1"})
     ],
 )
 def test_what_is_lost_is_confirmed(lost: View) -> None:
-    assert why_not_lost(lost, AS_OF) is None
+    assert why_not_lost(lost, AS_OF, PoolPolicy()) is None
 
 
 @pytest.mark.parametrize(
@@ -91,11 +92,11 @@ def test_what_is_lost_is_confirmed(lost: View) -> None:
     ],
 )
 def test_any_sign_of_life_contradicts_a_loss(alive: View, why: str) -> None:
-    assert (why_not_lost(alive, AS_OF) or "").startswith(why)
+    assert (why_not_lost(alive, AS_OF, PoolPolicy()) or "").startswith(why)
 
 
 def test_without_evidence_a_pending_allocation_is_a_sign_of_life() -> None:
-    assert why_not_lost(view(allocation("pending", "run")), AsOf()) == "it has a new allocation"
+    assert why_not_lost(view(allocation("pending", "run")), AsOf(), PoolPolicy()) == "it has a new allocation"
 
 
 @pytest.mark.parametrize(
@@ -191,3 +192,13 @@ async def test_a_view_older_than_the_evidence_is_none(nomad: FakeNomad, api: Api
 
     assert isinstance(found, Failure)
     assert found.kind == "unknown"
+
+
+@pytest.mark.parametrize(("policy", "objects"), [("at-least", False), ("exactly", True), ("leave-alone", True)])
+def test_where_copies_out_of_reach_matter_nothing_may_have_been_heard_of_them_since(policy: str, objects: bool) -> None:
+    changed = view(allocation("lost", "stop"))
+    changed.allocations[0].modify_index = AS_OF.allocation_index + 1
+
+    why = why_not_lost(changed, AS_OF, PoolPolicy.model_validate({"disconnect_policy": policy}))
+
+    assert why == ("an allocation of it has changed" if objects else None)
