@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo replay test check fix bench docs lock clean
+.PHONY: help demo simulate replay test check fix bench docs lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: $(READY) ## See a pool break and what would be done: a recorded restart of
 replay: $(READY) ## Verdicts and plan for a recording: FILE=recording.ndjson.gz [ARGS="--report out.html"]
 	@test -n "$(FILE)" || { echo 'usage: make replay FILE=recording.ndjson.gz [ARGS="--json"]' >&2; exit 2; }
 	@$(BIN)/poseidon-reconciler replay $(FILE) $(ARGS)
+
+simulate: $(READY) ## Break embedded clusters in every way, against the promises [ARGS="--seeds 500"]
+	@$(BIN)/poseidon-reconciler simulate $(ARGS)
 
 test: $(READY) ## Run all tests [ARGS="-k name"]
 	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)

@@ -81,7 +81,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from poseidon_reconciler.app.demo import demo
+    from poseidon_reconciler.app.demo.command import demo
 
     return demo(options)
 
@@ -90,6 +90,12 @@ def _twin(options: argparse.Namespace) -> int:
     from poseidon_reconciler.app.twin import twin
 
     return twin(options)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.simulate import run
+
+    return run(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_demo(commands)
     _add_twin(commands)
+    _add_simulate(commands)
     return parser
 
 
@@ -172,7 +179,9 @@ def _add_demo(commands: _Commands) -> None:
     _add_config(parser)
     parser.add_argument("--runners", type=int, metavar="N", help="how many runners the first environment has")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, another course of events")
-    parser.add_argument("--speed", type=float, default=None, metavar="X", help="let the time go X times as fast")
+    parser.add_argument(
+        "--speed", type=float, default=None, metavar="X", help="let the time go X times as fast, up to 10"
+    )
     parser.add_argument("--json", action="store_true", help="print the outcome as one JSON document and nothing else")
     parser.set_defaults(run=_demo)
 
@@ -188,6 +197,22 @@ def _add_twin(commands: _Commands) -> None:
     )
     parser.add_argument("--scenario", metavar="NAME", help="a failure to play on it, once")
     parser.set_defaults(run=_twin)
+
+
+def _add_simulate(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "simulate",
+        help="fault simulation of whole reconcilers against what this program promises",
+        description="Breaks embedded clusters in every way that a seed comes up with, and holds reconcilers on them to"
+        " their promises. Exit status 1: a promise was broken.",
+    )
+    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="how many courses of events (default: 100)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (default: 0)")
+    parser.add_argument("--mishaps", type=int, metavar="K", help="only the first K mishaps of each course")
+    parser.add_argument("--story", action="store_true", help="tell all that happens in one course")
+    parser.add_argument("--show", type=int, default=3, metavar="N", help="failures to explain (default: 3)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+    parser.set_defaults(run=_simulate)
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:

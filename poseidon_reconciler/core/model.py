@@ -43,11 +43,13 @@ class Model(Registry):
         newest = index >= self.index
         if newest:
             self.index = index
+        origin: Origin | None = None
         for event in frame.events or ():
             payload, topic = event.payload, event.topic
             if payload is None or (event.namespace != self.namespace and topic != "Node"):
                 continue
-            origin = Origin(index, event.type)
+            if origin is None or origin.type != event.type:
+                origin = Origin(index, event.type)
             if topic == "Allocation" and payload.allocation is not None:
                 self.take_allocation(payload.allocation, origin, now)
             elif topic == "Evaluation" and payload.evaluation is not None:
@@ -144,11 +146,11 @@ class Model(Registry):
             old = allocation.data
             if data.modify_index <= old.modify_index:
                 return False
-            if data.next_allocation != old.next_allocation or data.task_states != old.task_states:
+            changed = data.client_status != old.client_status or data.desired_status != old.desired_status
+            if not changed and (data.next_allocation != old.next_allocation or data.task_states != old.task_states):
                 self.changed[job.id] = job
             if origin.type == LIST or old.job_version != UNKNOWN:
                 _keep_what_a_stub_lacks(data, old)
-            changed = data.client_status != old.client_status or data.desired_status != old.desired_status
         was_placed = allocation.placed
         allocation.take(data, origin)
         if changed:

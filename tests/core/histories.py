@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import orjson
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from poseidon_reconciler.core.events import Line, read_line
@@ -207,6 +208,11 @@ def moves(
     move = st.builds(Move, st.sampled_from(kinds), st.integers(0, 11), st.sampled_from((0.0, *pauses_s)))
     # Left to itself, hypothesis draws lists of about five.
     return st.lists(move, min_size=12, max_size=60)
+
+
+def examples(number: int) -> settings:
+    """So many examples in an everyday run; `--hypothesis-profile=explore` looks fifty times as far."""
+    return settings(max_examples=number * settings().max_examples // 100)
 
 
 # --- a history, written down ----------------------------------------------------------------------------------------

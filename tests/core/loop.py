@@ -153,7 +153,7 @@ class Loop:
             return
         self._perform(action)
         if answer_lost:
-            self.core.planner.failed(action, "no answer", self.cluster.now)
+            self.core.planner.failed(action, "no answer", self.cluster.now, may_be_done=True)
         else:
             self.core.planner.succeeded(action, self.cluster.index)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from poseidon_reconciler.core.diagnosis import Verdict
@@ -14,7 +14,7 @@ from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.policy import Policy
 from tests.core.builders import event, frame_of, pool_policy
-from tests.core.histories import Input, Move, Recorder, hear, moves, record, settle, wait
+from tests.core.histories import Input, Move, Recorder, examples, hear, moves, record, settle, wait
 from tests.core.recount import recounted, stored
 
 POLICIES = {name: pool_policy(disconnect_policy=name) for name in ("at-least", "exactly", "leave-alone")}
@@ -63,7 +63,7 @@ def frames(inputs: list[Input]) -> list[Input]:
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=150)
+@examples(150)
 @given(played=moves())
 def test_whatever_is_kept_up_to_date_equals_a_recount_after_every_step(policy: Policy, played: list[Move]) -> None:
     core = Reconciler(policy)
@@ -77,7 +77,7 @@ def test_whatever_is_kept_up_to_date_equals_a_recount_after_every_step(policy: P
         assert stored(core) == recounted(core)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(played=moves(pauses_s=SHORT_S), policy=policies, seed=seeds)
 def test_whatever_is_heard_twice_at_once_or_later_changes_nothing(
     played: list[Move], policy: Policy, seed: int
@@ -100,7 +100,7 @@ def test_whatever_is_heard_twice_at_once_or_later_changes_nothing(
     assert often.actions == once.actions
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(played=moves(pauses_s=SHORT_S), policy=policies, seed=seeds)
 def test_whatever_was_missed_lists_that_are_read_later_make_good(played: list[Move], policy: Policy, seed: int) -> None:
     recorder = record(played)
@@ -117,7 +117,7 @@ def test_whatever_was_missed_lists_that_are_read_later_make_good(played: list[Mo
 
 
 # Without shrinking, which takes long, until it passes.
-@settings(max_examples=200)
+@examples(200)
 @given(played=moves(pauses_s=SHORT_S), policy=policies)
 def test_one_that_was_started_just_now_judges_like_one_that_has_heard_everything(
     played: list[Move], policy: Policy
@@ -128,7 +128,7 @@ def test_one_that_was_started_just_now_judges_like_one_that_has_heard_everything
     assert Run(recorder.inputs[-1:], policy).states == Run(recorder.inputs, policy).states
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(played=moves(pauses_s=SHORT_S), policy=policies)
 def test_the_same_lines_give_the_same_journal_to_the_last_byte(played: list[Move], policy: Policy) -> None:
     inputs = record(played).inputs
@@ -136,7 +136,7 @@ def test_the_same_lines_give_the_same_journal_to_the_last_byte(played: list[Move
     assert Run(inputs, policy).journal() == Run(inputs, policy).journal()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(played=moves(pauses_s=SHORT_S), policy=policies, statuses=st.lists(st.sampled_from(["running", "complete"])))
 def test_late_words_of_an_allocation_that_has_a_successor_change_nothing(
     played: list[Move], policy: Policy, statuses: list[str]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.core.builders import TEMPLATE, pool_policy
-from tests.core.histories import TARGET, Move, moves
+from tests.core.histories import TARGET, Move, examples, moves
 from tests.core.loop import WAYS, Loop
 
 WORLD = (
@@ -28,39 +28,39 @@ def play(policy: str, played: list[Move], **settings: object) -> Loop:
     return loop
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(played=moves((*WORLD, "purge", *DISTURBED), PAUSES_S))
 def test_no_loss_is_replaced_twice_and_no_pool_filled_beyond_its_target(played: list[Move]) -> None:
     assert play("at-least", played).broken == []
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(played=moves((*WORLD, "purge", *DISTURBED), PAUSES_S))
 def test_no_more_than_the_surge_is_added_to_the_target(played: list[Move]) -> None:
     assert play("at-least", played, surge=1).broken == []
 
 
-@settings(max_examples=150)
-@given(played=moves((*ROUGH, *DISTURBED), PAUSES_S))
+@examples(150)
+@given(played=moves((*ROUGH, "purge", *DISTURBED), PAUSES_S))
 def test_no_exactly_pool_has_a_replacement_while_the_old_copy_can_still_run(played: list[Move]) -> None:
     assert play("exactly", played).broken == []
 
 
-@settings(max_examples=100)
-@given(played=moves((*ROUGH, *DISTURBED), PAUSES_S))
+@examples(100)
+@given(played=moves((*ROUGH, "purge", *DISTURBED), PAUSES_S))
 def test_nothing_is_added_to_what_is_left_alone(played: list[Move]) -> None:
     assert play("leave-alone", played).broken == []
 
 
 @pytest.mark.parametrize("policy", ["at-least", "exactly", "leave-alone"])
-@settings(max_examples=150)
+@examples(150)
 @given(played=moves((*ROUGH, "purge", *CLEAR), PAUSES_S))
 def test_what_a_fresh_view_decides_is_true(policy: str, played: list[Move]) -> None:
     assert play(policy, played).refused == []
 
 
 @pytest.mark.parametrize("policy", ["at-least", "exactly", "leave-alone"])
-@settings(max_examples=40)
+@examples(40)
 @given(played=moves((*ROUGH, *DISTURBED), PAUSES_S))
 def test_once_faults_stop_the_pool_is_back_at_its_target_and_nothing_more_happens(
     policy: str, played: list[Move]
