@@ -5,7 +5,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
-RECORDING := tests/fixtures/event_dumps/restart-together-20s.ndjson.gz
 
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 	"$$name" -c '$(NEW_ENOUGH)' 2>/dev/null && echo "$$name" && break; done)
@@ -22,8 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## See a pool break and what would be done: a recorded restart of all agents
-	@$(BIN)/poseidon-reconciler replay $(RECORDING)
+demo: $(READY) ## An embedded cluster breaks, and the reconciler heals it [ARGS="--list"]
+	@$(BIN)/poseidon-reconciler demo $(ARGS)
 
 replay: $(READY) ## Verdicts and plan for a recording: FILE=recording.ndjson.gz [ARGS="--report out.html"]
 	@test -n "$(FILE)" || { echo 'usage: make replay FILE=recording.ndjson.gz [ARGS="--json"]' >&2; exit 2; }

@@ -171,7 +171,7 @@ class Controller:
         return len(pending)
 
     async def _wait(self) -> None:
-        """Until there is an input, or something is due."""
+        """Until there is an input (the first of them is then taken), or something is due."""
         if not self._inputs.empty():
             await asyncio.sleep(0)
             return
@@ -184,7 +184,7 @@ class Controller:
             return
         try:
             async with asyncio.timeout(None if wait_s == float("inf") else wait_s / self._speed):
-                self._inputs.put_nowait(await self._inputs.get())
+                self._take(await self._inputs.get())
         except TimeoutError:
             return
 

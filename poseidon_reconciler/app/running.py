@@ -76,7 +76,7 @@ class Running:
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
         self._api = Api(Transport(connection))
-        self._stream = EventStream(connection, clock=clock)
+        self._stream = EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
         executor = Executor(self._api, policy, templates, dry_run=dry_run)
         actions = NomadActions(executor, self.core.model.jobs.get, uuid.uuid4().hex[:12], dry_run=dry_run)

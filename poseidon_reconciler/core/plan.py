@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from poseidon_reconciler.core.deficit import Deficit
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis, Pool
-from poseidon_reconciler.core.facts import UNREACHABLE
+from poseidon_reconciler.core.facts import UNREACHABLE, may_still_run
 from poseidon_reconciler.core.ids import refill_id, replacement_id, template_id
 from poseidon_reconciler.core.ledger import Action, ActionKind, Ledger
 from poseidon_reconciler.core.model import Model
@@ -230,9 +230,10 @@ class Planner:
 
     def _protect(self, now: float) -> list[Action]:
         actions = []
-        while self._to_protect:
-            job = next(iter(self._to_protect.values()))
+        for job in list(self._to_protect.values()):
             if self._wants_protection(job):
+                if self._would_double(job, now):
+                    continue
                 if not self._protects.take(now):
                     self._wake_at(self._protects.next_at())
                     break
@@ -241,6 +242,17 @@ class Planner:
                 actions.append(Action(now, "protect-job", job.environment_id, job.id, reason))
             del self._to_protect[job.id]
         return actions
+
+    def _would_double(self, job: Job, now: float) -> bool:
+        """Whether a new version would have Nomad place the job while an old copy of it may run, where that must not be.
+
+        Nomad itself waits for the old copy's stop; the evaluation of a new version does not.
+        """
+        facts = self._diagnosis.facts(job, now)
+        if facts.policy.disconnect_policy != "exactly" or facts.placed or not may_still_run.holds(facts):
+            return False
+        self._wake_at(facts.old_copies_end_at)
+        return True
 
     def _wants_protection(self, job: Job) -> bool:
         return (

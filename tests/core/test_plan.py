@@ -8,6 +8,7 @@ from tests.core.builders import (
     Wire,
     allocation,
     bench_with_pool,
+    evaluation,
     job,
     lose,
     node,
@@ -163,3 +164,26 @@ def test_an_exactly_pool_waits_for_an_older_copy_that_is_still_being_stopped() -
     bench.wait(60)
 
     assert bench.kinds().count("create-runner") == 1
+
+
+def test_an_exactly_pool_protects_no_job_that_would_be_placed_beside_its_old_copy() -> None:
+    bench = bench_with_pool(1, policy=pool_policy(disconnect_policy="exactly"))
+    bench.feed(node(node_id(1), "down", index=300))
+    bench.feed(
+        allocation("a0", runner(0), "lost", "stop", index=301, created=201, node=node_id(1)),
+        evaluation("e0", runner(0), "blocked", index=301),
+        job(runner(0), "pending", index=301, created=200),
+    )
+    bench.wait(1000)
+    assert bench.core.diagnosis.verdicts[runner(0)].at_risk
+    assert "protect-job" not in bench.kinds()
+
+    bench.feed(node(node_id(1), "ready", index=400))
+    bench.feed(
+        allocation("b0", runner(0), index=401, node=node_id(1)),
+        allocation("a0", runner(0), "complete", "stop", index=401, created=201, node=node_id(1)),
+        evaluation("e0", runner(0), "complete", index=401, created=301),
+        job(runner(0), index=401, created=200),
+    )
+
+    assert bench.kinds() == ["protect-job"]

@@ -1,0 +1,71 @@
+"""`twin`: the embedded cluster behind Nomad's HTTP API, for tools that are to be tried without a real one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from poseidon_reconciler.app.demo.play import Play, warm_cluster
+from poseidon_reconciler.app.demo.scenarios import scenario_named
+from poseidon_reconciler.app.errors import UsageError
+from poseidon_reconciler.twin.clock import RealClock
+from poseidon_reconciler.twin.scenarios import SCENARIOS, Scenario
+from poseidon_reconciler.twin.server import TwinServer
+
+# An environment with its runners, to which nothing happens.
+_PEACEFUL: Final = "startup"
+_MAX_PORT: Final = 65535
+
+
+def twin(options: argparse.Namespace) -> int:
+    """Runs the command.
+
+    Raises:
+        UsageError: there is no such scenario, or the port cannot be used.
+    """
+    if not 0 <= options.port <= _MAX_PORT:
+        raise UsageError(f"--port: {options.port} is not between 0 and {_MAX_PORT}")
+    name = options.scenario or _PEACEFUL
+    if name in SCENARIOS:
+        # As it was recorded, with as many runners.
+        return asyncio.run(_serve([SCENARIOS[name]], SCENARIOS[name].about, None, options.port))
+    scenario = scenario_named(name)
+    return asyncio.run(_serve(scenario.scenes(None), scenario.about, scenario.disconnect, options.port))
+
+
+async def _serve(scenes: list[Scenario], about: str, disconnect: dict[str, Any] | None, port: int) -> int:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    clock = RealClock()
+    cluster = warm_cluster(scenes[0], now=clock.now())
+    play = Play(cluster, scenes, disconnect=disconnect, tell=_tell, on_started=lambda: _tell("everything runs"))
+    async with AsyncExitStack() as stack:
+        try:
+            server = await stack.enter_async_context(TwinServer(cluster, clock=clock, port=port))
+        except OSError as error:
+            raise UsageError(f"--port: cannot listen on {port}: {os.strerror(error.errno or 0).lower()}") from None
+        _print_welcome(server.address, about)
+        server.touch()
+        play.begin()
+        await stopped.wait()
+    return 0
+
+
+def _print_welcome(address: str, about: str) -> None:
+    print(f"Nomad's API on {address}: {about}")
+    print("In another shell:")
+    print(f"  export NOMAD_ADDR={address}")
+    print("  poseidon-reconciler run")
+    print(f"  curl {address}/v1/jobs")
+    print("Ctrl-C ends it.", flush=True)
+
+
+def _tell(text: str) -> None:
+    print(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}", flush=True)

@@ -1,0 +1,68 @@
+"""A whole demo: what it is set up with, and how it ends when the reconciler does not behave."""
+
+from __future__ import annotations
+
+import pytest
+
+from poseidon_reconciler.app.demo import stage as module
+from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
+from poseidon_reconciler.app.demo.stage import Setting, Stage
+from poseidon_reconciler.app.running import Running
+from poseidon_reconciler.config import Settings
+from poseidon_reconciler.policy import PoolPolicy
+from poseidon_reconciler.recording.story import EnvironmentRow
+
+PEACEFUL = Setting(
+    DEMO_SCENARIOS["restart-together-2s"], Settings(), poseidon=False, runners=2, speed=10.0
+)  # fmt: skip
+
+
+def test_a_scenario_brings_its_policy_and_leaves_the_rest_as_it_was_set() -> None:
+    settings = Settings(pool=PoolPolicy(surge=2), environments={"10": PoolPolicy(surge=3)})
+    policy = Setting(DEMO_SCENARIOS["exactly"], settings).effective_settings().policy()
+    assert {id_: (pool.disconnect_policy, pool.surge) for id_, pool in policy.environments.items()} == {
+        "10": ("exactly", 3),
+        "11": ("exactly", 2),
+    }
+
+
+def test_nothing_of_a_demo_is_kept(tmp_path: object) -> None:
+    assert Setting(DEMO_SCENARIOS["drain"], Settings(state_dir=tmp_path)).effective_settings().state_dir is None
+
+
+def test_before_the_pools_are_full_nobody_knows_when_the_failure_begins() -> None:
+    stage = Stage(PEACEFUL)
+    assert stage.at(5.0) == float("inf")
+    assert stage.elapsed_s == float("-inf")
+
+
+async def test_frames_are_shown_from_the_beginning_to_the_end() -> None:
+    stage = Stage(PEACEFUL)
+    elapsed: list[float] = []
+    outcome = await stage.run(lambda: elapsed.append(stage.elapsed_s))
+    assert outcome.is_good
+    assert elapsed == sorted(elapsed)
+    assert elapsed[-1] > 15
+
+
+async def test_a_reconciler_that_ends_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def end(_: Running) -> None:
+        raise RuntimeError("it fell over")
+
+    monkeypatch.setattr(Running, "run", end)
+    outcome = await Stage(PEACEFUL).run(lambda: None)
+    assert outcome.promises_broken == ["the reconciler has ended: it fell over"]
+    assert not outcome.is_good
+
+
+async def test_a_reconciler_that_believes_what_is_not_so_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_: object) -> dict[str, EnvironmentRow]:
+        return {}
+
+    monkeypatch.setattr(module, "environment_rows", nothing)
+    monkeypatch.setattr(module, "_PATIENCE_FRAMES", 20)
+    outcome = await Stage(PEACEFUL).run(lambda: None)
+    assert outcome.promises_broken == [
+        "of environment 10 the reconciler believes what is not so",
+        "of environment 11 the reconciler believes what is not so",
+    ]
