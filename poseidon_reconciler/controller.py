@@ -175,10 +175,7 @@ class Controller:
         if not self._inputs.empty():
             await asyncio.sleep(0)
             return
-        dues = [self._next_resync_at]
-        if self.synced and (due := self.core.next_due()) is not None:
-            dues.append(due)
-        wait_s = min(dues) - self._clock()
+        wait_s = self._due_at() - self._clock()
         if wait_s <= 0:
             await asyncio.sleep(0)
             return
@@ -187,6 +184,13 @@ class Controller:
                 self._take(await self._inputs.get())
         except TimeoutError:
             return
+
+    def _due_at(self) -> float:
+        """When something is to be done although nothing comes in; nothing ever is while the model may be stale."""
+        if not self.synced or self.stopping:
+            return float("inf")
+        due = self.core.next_due()
+        return self._next_resync_at if due is None else min(due, self._next_resync_at)
 
     def _take_all(self) -> None:
         while not self._inputs.empty():
@@ -217,7 +221,9 @@ class Controller:
             return
         self._kept.append(frame)
         if len(self._kept) > _MAX_KEPT_FRAMES:
+            # Lists that come now say nothing about what is dropped here.
             self._kept.clear()
+            self._connected = False
             self._observer.noted("too-many-frames", "reading the lists takes longer than the stream allows")
             self._restart_stream()
 

@@ -18,6 +18,7 @@ from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Controller, Observer
 from poseidon_reconciler.core.reconciler import Reconciler
+from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.executor import Executor
 from poseidon_reconciler.nomad.items import Closed, Opened
@@ -59,8 +60,12 @@ class Running:
         dry_run: bool = False,
         clock: Callable[[], float] = time.time,
         speed: float = 1.0,
+        transport: Transport | None = None,
+        stream: EventStream | None = None,
+        run_id: str | None = None,
     ) -> None:
-        """`clock` may go `speed` times as fast as the machine's, for clusters that do.
+        """`clock` may go `speed` times as fast as the machine's, for clusters that do; `transport` and `stream` lead to
+        the cluster where it is not reached over the network; `run_id` tells the decisions of this process from others.
 
         Raises:
             StartError: the state directory cannot be used.
@@ -75,11 +80,13 @@ class Running:
         self._observer = observer
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
-        self._api = Api(Transport(connection))
-        self._stream = EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
+        self._api = Api(transport or Transport(connection))
+        self._stream = stream or EventStream(
+            connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed)
+        )
         self.core = Reconciler(policy)
         executor = Executor(self._api, policy, templates, dry_run=dry_run)
-        actions = NomadActions(executor, self.core.model.jobs.get, uuid.uuid4().hex[:12], dry_run=dry_run)
+        actions = NomadActions(executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
         self.controller = Controller(
             self.core,
             NomadLists(ListReader(self._api, templates), templates),
@@ -90,6 +97,10 @@ class Running:
             speed=speed,
             restart_stream=self._stream.restart,
         )
+
+    def _job(self, job_id: str) -> Job | None:
+        # By way of the model each time: a new epoch gives it other tables.
+        return self.core.model.jobs.get(job_id)
 
     def stop(self) -> None:
         """Asks for an orderly end: no new decisions, writes under way are finished."""

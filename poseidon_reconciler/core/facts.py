@@ -102,7 +102,8 @@ class Facts(Struct, gc=False):
     @property
     def start_due_at(self) -> float:
         """When the current attempt to start must have succeeded."""
-        began = self.allocation.first_seen if self.allocation is not None else self.job.first_seen
+        a = self.allocation
+        began = self.job.first_seen if a is None else a.since if a.ran else a.first_seen
         return began + self.policy.start_deadline_s
 
     @property

@@ -22,7 +22,7 @@ from poseidon_reconciler.core.ledger import Action, ActionKind, Ledger
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.records import Job
-from poseidon_reconciler.core.retries import Retries
+from poseidon_reconciler.core.retries import Patience, Retries
 from poseidon_reconciler.policy import Policy, format_duration
 
 _REFILLABLE: Final = frozenset({"active", "starting", "recovering", "blocked", "disconnected", "lost"})
@@ -62,6 +62,9 @@ class Planner:
         self._to_protect: dict[str, Job] = {}
         self._losses: set[str] = set()
         self._retries = Retries()
+        self._revivals = Patience()
+        # Creations of which nobody knows whether they came about, to be asked for once more.
+        self._repeats: dict[str, Action] = {}
         self._due_at: float | None = None
 
     def clear(self) -> None:
@@ -73,6 +76,8 @@ class Planner:
         self._to_protect.clear()
         self._losses.clear()
         self._retries = Retries()
+        self._revivals = Patience()
+        self._repeats.clear()
         self._due_at = None
 
     def forget(self, jobs: list[Job]) -> None:
@@ -121,6 +126,8 @@ class Planner:
             self.ledger.settle(job.id)
             if verdict.at_risk:
                 self._to_protect[job.id] = job
+            if job.kind == "environment" and verdict.state != "active":
+                self._revivals.ended(job.environment_id, change.before.since if change.before else now, now)
             if verdict.state != "lost":
                 # Looked at once more by Nomad, a dead job is not lost a second time.
                 if verdict.state != "recovering":
@@ -139,24 +146,26 @@ class Planner:
 
     def plan(self, now: float) -> list[Action]:
         """The actions to take at `now`."""
-        repeated: list[Action] = []
         for action, repeat in self._retries.due(now):
-            if not repeat:
+            if repeat:
+                self._repeats[action.job_id] = action
+            else:
                 self._allow_again(action)
-            elif self.ledger.is_expected(action.job_id):
-                repeated.append(replace(action, at=now))
         touched = self._diagnosis.touched
         due = self._due_at is not None and self._due_at <= now
-        if not (touched or due or self._to_protect or repeated):
+        if not (touched or due or self._to_protect or self._repeats):
             return []
         for environment_id in touched:
             self._assess(environment_id, now)
         self._diagnosis.touched = {}
         self._due_at = None
-        actions = repeated + self._protect(now)
+        actions = self._protect(now)
         if self._storm.since is not None:
             self._wake_at(self._storm.until)
-        elif self._open:
+            return actions
+        if self._repeats:
+            actions += self._repeat(now)
+        if self._open:
             actions += self._repair(now)
         return actions
 
@@ -217,8 +226,10 @@ class Planner:
         if template is None:
             return None
         if state == "lost":
+            # One that hangs while it starts is not helped by a new version, which would leave it where it is.
+            hangs = template.current is not None and template.current.placed
             done = self.ledger.is_done("revive-environment", template.id, template.job_modify_index)
-            return None if done else "revive-environment"
+            return None if done or hangs else "revive-environment"
         # A purge is somebody's will. Only a job that was dead and then cleared away left by no will at all.
         cleared = cause == "collected" or (cause == "vanished" and template.status == "dead")
         if not cleared or not template.whole:
@@ -262,6 +273,31 @@ class Planner:
             and not self.ledger.is_done("protect-job", job.id, job.job_modify_index)
         )
 
+    def _repeat(self, now: float) -> list[Action]:
+        """Asks once more for what may have been created, where it is still lacking, within the same bounds."""
+        actions = []
+        for action in list(self._repeats.values()):
+            if self.ledger.is_expected(action.job_id):
+                if self._is_too_much(action.environment_id):
+                    # If it is there, it is too much; if the next list does not have it, it was never made.
+                    self.ledger.confirm(action.job_id, self._model.index)
+                elif self._room_to_start() < 0:
+                    continue
+                elif not self._creates.take(now):
+                    self._wake_at(self._creates.next_at())
+                    break
+                else:
+                    actions.append(replace(action, at=now))
+            del self._repeats[action.job_id]
+        return actions
+
+    def _is_too_much(self, environment_id: str) -> bool:
+        target = self.target(environment_id)
+        pool = self._diagnosis.pools.get(environment_id)
+        if target is None or pool is None:
+            return True
+        return pool.counting + self.ledger.expected_in(environment_id) > target
+
     def _repair(self, now: float) -> list[Action]:
         actions: list[Action] = []
         for environment_id in self._open:
@@ -283,6 +319,11 @@ class Planner:
         job_id = template_id(environment_id)
         job = self._model.jobs[job_id]
         if kind == "revive-environment":
+            ready_at = self._revivals.ready_at(environment_id)
+            if now < ready_at:
+                self._wake_at(ready_at)
+                return []
+            self._revivals.tried(environment_id, now)
             self.ledger.do_once(kind, job_id, job.job_modify_index)
             reason = f"the environment's own job is dead and not stopped: {self._diagnosis.verdicts[job_id].cause}"
         else:
@@ -369,6 +410,9 @@ class Planner:
             holds.append(
                 Hold(environment_id, "no job of the environment is known: runners are kept, not refilled", None)
             )
+        elif state == "lost" and now < self._revivals.ready_at(environment_id):
+            reason = "the environment's own job died again and again: it is revived after longer and longer waits"
+            holds.append(Hold(environment_id, reason, self._revivals.ready_at(environment_id)))
         elif state in _REFILLABLE and self.target(environment_id) is None:
             holds.append(Hold(environment_id, "prewarmingPoolSize is unknown or no number", None))
         if self.deficit(environment_id) and self._storm.since is None:

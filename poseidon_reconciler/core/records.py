@@ -203,14 +203,17 @@ class Job(Struct, gc=False):
         self.live_evaluations.pop(evaluation_id, None)
 
     def choose_current(self) -> None:
-        """Finds the allocation that stands for the job: the newest that is meant to run, else the newest."""
+        """Finds the allocation that stands for the job: the newest that is meant to run, one in sight before one that
+        its servers have lost sight of; else the newest.
+        """
         if len(self.allocations) == 1:
             (self.current,) = self.allocations.values()
             return
         best: Allocation | None = None
-        best_rank = (False, UNKNOWN, "")
+        best_rank = (False, False, UNKNOWN, "")
         for allocation in self.allocations.values():
-            rank = (allocation.placed, allocation.data.create_index, allocation.data.id)
+            data = allocation.data
+            rank = (allocation.placed, data.client_status != "unknown", data.create_index, data.id)
             if best is None or rank > best_rank:
                 best, best_rank = allocation, rank
         self.current = best

@@ -15,6 +15,32 @@ from poseidon_reconciler.core.ledger import Action, ActionKind
 
 _FIRST_WAIT_S: Final = 2.0
 _LONGEST_WAIT_S: Final = 120.0
+_FIRST_PATIENCE_S: Final = 30.0
+_LONGEST_PATIENCE_S: Final = 900.0
+_LASTED_S: Final = 300.0
+
+
+class Patience:
+    """How long to wait before something that does not last is tried again: longer each time, until it has lasted."""
+
+    def __init__(self) -> None:
+        self._tries: dict[str, int] = {}
+        self._ready_at: dict[str, float] = {}
+
+    def tried(self, key: str, now: float) -> None:
+        """It is tried now; the next try waits for what this one's failure costs."""
+        tries = self._tries[key] = self._tries.get(key, 0) + 1
+        self._ready_at[key] = now + min(_FIRST_PATIENCE_S * 2 ** min(tries - 1, 30), _LONGEST_PATIENCE_S)
+
+    def ready_at(self, key: str) -> float:
+        """From when on it may be tried."""
+        return self._ready_at.get(key, 0.0)
+
+    def ended(self, key: str, since: float, now: float) -> None:
+        """What had been tried lasted from `since` until now; long enough, and the next failure is a first one again."""
+        if now - since >= _LASTED_S:
+            self._tries.pop(key, None)
+            self._ready_at.pop(key, None)
 
 
 class Retries:

@@ -76,7 +76,12 @@ _COMING: Final = (
         (is_.waits_for_task, is_.reachable, is_.first_allocation, is_.before_start_deadline),
         due=_start_deadline,
     ),
-    Rule("restarting", "recovering", (is_.waits_for_task, is_.reachable, is_.ran_before)),
+    Rule(
+        "restarting",
+        "recovering",
+        (is_.waits_for_task, is_.reachable, is_.ran_before, is_.before_start_deadline),
+        due=_start_deadline,
+    ),
     Rule(
         "replacement-pending",
         "recovering",

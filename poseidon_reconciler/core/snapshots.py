@@ -36,7 +36,8 @@ class SnapshotReader:
 
     def merge(self, snapshot: Snapshot, now: float) -> bool:
         """Merges what was read; returns whether that begins a new epoch (the model is then cleared before)."""
-        new_epoch = any(snapshot.indexes.get(table, passed) < passed for table, passed in self._passed.items())
+        went_back = any(snapshot.indexes.get(table, passed) < passed for table, passed in self._passed.items())
+        new_epoch = went_back or self._contradicts(snapshot)
         if new_epoch:
             self._model.clear()
             self._passed.clear()
@@ -55,11 +56,32 @@ class SnapshotReader:
             self.drift += news
         return new_epoch
 
+    def _contradicts(self, snapshot: Snapshot) -> bool:
+        """Whether a list shows an object older than it was known to be at an index that the list has passed: a restored
+        cluster's indexes may long have overtaken the old ones.
+        """
+        jobs_index = snapshot.indexes.get("Jobs", UNKNOWN)
+        for data in snapshot.jobs or ():
+            job = self._model.jobs.get(data.id)
+            if job is None or data.modify_index == UNKNOWN:
+                continue
+            if data.modify_index < job.modify_index <= jobs_index:
+                return True
+            if job.gone is not None and data.modify_index <= job.gone_index <= jobs_index and not data.stop:
+                return True
+        allocations_index = snapshot.indexes.get("Allocations", UNKNOWN)
+        for allocation in snapshot.allocations or ():
+            owner = self._model.jobs.get(allocation.job_id)
+            known = owner.allocations.get(allocation.id) if owner is not None else None
+            if known is not None and UNKNOWN < allocation.modify_index < known.data.modify_index <= allocations_index:
+                return True
+        return False
+
     def _highest_indexes(self) -> dict[str, int]:
         """The highest index at which an object of each table was seen to change."""
         jobs = self._model.jobs.values()
         return {
-            "Jobs": max((job.modify_index for job in jobs), default=UNKNOWN),
+            "Jobs": max((max(job.modify_index, job.gone_index) for job in jobs), default=UNKNOWN),
             "Allocations": max(
                 (a.data.modify_index for job in jobs for a in job.allocations.values()), default=UNKNOWN
             ),

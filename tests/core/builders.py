@@ -283,6 +283,20 @@ def lose(bench: Bench, number: int, *, index: int) -> None:
     bench.feed(ended, job(runner(number), "dead", index=index, created=created))
 
 
+def haunted(bench: Bench, job_id: str, *, index: int, **old: Any) -> Wire:
+    """An allocation of a living job that passes for its success as soon as its agent is back."""
+    created = bench.job(job_id).job_modify_index
+    return allocation(f"old-{job_id}", job_id, "lost", "stop", index=index, created=created, **old)
+
+
+def end_template(bench: Bench, *, index: int) -> None:
+    """The environment's own job ends with 0."""
+    bench.feed(
+        allocation("t", TEMPLATE, "complete", index=index, created=101, node=node_id(1)),
+        job(TEMPLATE, "dead", index=index, created=100, target=bench.job(TEMPLATE).target),
+    )
+
+
 def purge(bench: Bench, job_id: str, *, index: int) -> None:
     """Somebody purges a job; servers before 1.7.4 tell only with the evaluation."""
     bench.feed(event(evaluation(f"purge-{index}", job_id, "pending", index=index), "JobDeregistered"))

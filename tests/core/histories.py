@@ -211,7 +211,9 @@ def moves(
 
 
 def examples(number: int) -> settings:
-    """So many examples in an everyday run; `--hypothesis-profile=explore` looks fifty times as far."""
+    """So many examples in an everyday run. `--hypothesis-profile=explore` looks fifty times as far, which takes
+    minutes for each test: add `-o faulthandler_timeout=0`.
+    """
     return settings(max_examples=number * settings().max_examples // 100)
 
 

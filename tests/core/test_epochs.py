@@ -1,0 +1,52 @@
+"""A cluster that was restored from a snapshot is another one, however its indexes look by now."""
+
+from __future__ import annotations
+
+from tests.core.builders import RUNNER, TEMPLATE, Bench, allocation, event, job
+
+
+def running() -> Bench:
+    bench = Bench()
+    bench.feed(job(TEMPLATE, index=10, target=1), job(RUNNER, index=20), allocation("a", index=21))
+    return bench
+
+
+def test_a_list_that_shows_a_job_older_than_it_was_is_of_another_history() -> None:
+    bench = running()
+    bench.feed(job(RUNNER, "dead", index=50, created=20))
+
+    # The restored cluster has done a lot since, but this job is as it was in the snapshot.
+    step = bench.read(900, Jobs=[job(TEMPLATE, index=10, target=1), job(RUNNER, index=20)])
+
+    assert step.new_epoch
+    assert bench.state() == "starting"
+
+
+def test_a_list_that_shows_an_allocation_older_than_it_was_is_of_another_history() -> None:
+    bench = running()
+    bench.feed(allocation("a", status="failed", index=50, created=21))
+
+    assert bench.read(900, Allocations=[allocation("a", index=21)]).new_epoch
+
+
+def test_a_job_that_was_purged_and_is_back_as_it_was_is_of_another_history() -> None:
+    bench = running()
+    bench.feed(event(job(RUNNER, index=20), "JobDeregistered"), index=60)
+    assert bench.state() == "gone"
+
+    assert bench.read(900, Jobs=[job(TEMPLATE, index=10, target=1), job(RUNNER, index=20)]).new_epoch
+
+
+def test_an_older_list_is_no_other_history() -> None:
+    bench = running()
+    bench.feed(job(RUNNER, "dead", index=50, created=20))
+
+    assert not bench.read(40, Jobs=[job(TEMPLATE, index=10, target=1), job(RUNNER, index=20)]).new_epoch
+
+
+def test_a_purge_before_the_new_stream_makes_an_index_that_lists_must_have_passed() -> None:
+    bench = running()
+    bench.feed(event(job(RUNNER, index=20), "JobDeregistered"), index=60)
+    bench.core.connection_opened()
+
+    assert bench.read(55, Jobs=[job(TEMPLATE, index=10, target=1), job(RUNNER, index=20)]).new_epoch
