@@ -128,7 +128,12 @@ class Facts(Struct, gc=False):
         if status == "running" and allocation is not self.allocation and self.job.gone is None:
             # It was ordered to stop, and has not said that it did.
             return self.policy.disconnect_policy == "exactly"
-        return allocation.placed and self._node_status(allocation) in UNREACHABLE
+        node = self.nodes.get(allocation.data.node_id)
+        if not allocation.placed or node is None:
+            return False
+        # Of a job that is gone nothing more is heard: what was out of reach then may still be ending.
+        returned = self.job.gone is not None and node.since > self.job.gone_at
+        return node.status in UNREACHABLE or returned
 
     def _node_status(self, allocation: Allocation) -> str:
         node = self.nodes.get(allocation.data.node_id)
@@ -342,11 +347,6 @@ def newest_failed(f: Facts) -> bool:
 @_condition("the newest allocation is complete")
 def newest_complete(f: Facts) -> bool:
     return f.client == "complete"
-
-
-@_condition("the newest allocation is lost")
-def newest_lost(f: Facts) -> bool:
-    return f.client == "lost"
 
 
 @_condition("the newest allocation was stopped before it ran")

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from poseidon_reconciler.core.deficit import Deficit
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis, Pool
+from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.facts import UNREACHABLE, may_still_run
 from poseidon_reconciler.core.ids import refill_id, replacement_id, template_id
 from poseidon_reconciler.core.ledger import Action, ActionKind, Ledger
@@ -226,10 +227,8 @@ class Planner:
         if template is None:
             return None
         if state == "lost":
-            # One that hangs while it starts is not helped by a new version, which would leave it where it is.
-            hangs = template.current is not None and template.current.placed
-            done = self.ledger.is_done("revive-environment", template.id, template.job_modify_index)
-            return None if done or hangs else "revive-environment"
+            done = self.ledger.is_done("revive-environment", template.id, _life(template))
+            return None if done else "revive-environment"
         # A purge is somebody's will. Only a job that was dead and then cleared away left by no will at all.
         cleared = cause == "collected" or (cause == "vanished" and template.status == "dead")
         if not cleared or not template.whole:
@@ -324,8 +323,8 @@ class Planner:
                 self._wake_at(ready_at)
                 return []
             self._revivals.tried(environment_id, now)
-            self.ledger.do_once(kind, job_id, job.job_modify_index)
-            reason = f"the environment's own job is dead and not stopped: {self._diagnosis.verdicts[job_id].cause}"
+            self.ledger.do_once(kind, job_id, _life(job))
+            reason = f"the environment's own job is lost and not stopped: {self._diagnosis.verdicts[job_id].cause}"
         else:
             self.ledger.do_once(kind, job_id, job.gone_index)
             reason = f"the environment's own job was dead and is {job.gone}, its runners are still there"
@@ -441,6 +440,12 @@ class Planner:
     def _wake_at(self, at: float | None) -> None:
         if at is not None and (self._due_at is None or at < self._due_at):
             self._due_at = at
+
+
+def _life(template: Job) -> int:
+    """The Raft index at which a job's present life began: of its version, or of an allocation that was placed later."""
+    current = template.current
+    return max(template.job_modify_index, current.data.create_index if current is not None else UNKNOWN)
 
 
 def _may_still_serve(job: Job) -> bool:

@@ -95,6 +95,10 @@ class _Written(msgspec.Struct):
     job_modify_index: int = msgspec.field(name="JobModifyIndex")
 
 
+class _Stopped(msgspec.Struct):
+    index: int = msgspec.field(name="Index")
+
+
 class _AgentBuild(msgspec.Struct):
     version: str = msgspec.field(name="Version")
 
@@ -214,6 +218,13 @@ class Api:
             return await self._settle(outcome, job_id, lambda job: _deregistered(job, purge=purge))
         return outcome
 
+    async def stop_allocation(self, allocation_id: str) -> Outcome[int]:
+        """Has an allocation stopped and placed anew; needs the right `alloc-lifecycle`. Returns the write's index;
+        nothing settles a lost answer.
+        """
+        request = Request("post", "allocation", (_quoted(allocation_id), "stop"))
+        return await self._transport.send(request, _read_stopped)
+
     async def _write(self, request: Request) -> Outcome[int]:
         return await self._transport.send(request, _read_written)
 
@@ -296,6 +307,11 @@ def _read_written(answer: Answer) -> Outcome[int]:
     if not isinstance(outcome, Ok):
         return outcome
     return Ok(outcome.value.job_modify_index, outcome.value.job_modify_index)
+
+
+def _read_stopped(answer: Answer) -> Outcome[int]:
+    outcome = _decoded(answer, _Stopped)
+    return Ok(outcome.value.index, outcome.value.index) if isinstance(outcome, Ok) else outcome
 
 
 def _registered(job: JobRead | NotFound, document: Document, enforce_index: int) -> Outcome[int] | None:

@@ -24,12 +24,26 @@ async def revive_environment(tools: Tools, task: Task) -> Executed:
     objection = why_not_lost(view, task.as_of, tools.policy.for_environment(task.action.environment_id))
     if objection is not None:
         return task.already(f"it is not lost: {objection}", job.job_modify_index)
+    if view.placed:
+        return await _place_anew(tools, task, view)
     if tools.dry_run:
         return task.would(f"register version {job.version + 1}")
     written = await tools.api.register(revived(view.job.document(), task.stamp), enforce_index=job.job_modify_index)
     if not isinstance(written, Ok):
         return task.not_written(written)
     return await _check_revived(tools, task, written.value)
+
+
+async def _place_anew(tools: Tools, task: Task, view: View) -> Executed:
+    """Ends what hangs while it starts; a new version of the job would leave it where it is."""
+    if tools.dry_run:
+        return task.would("stop its allocation")
+    hanging = sorted(allocation.id for allocation in view.placed)
+    for allocation_id in hanging:
+        stopped = await tools.api.stop_allocation(allocation_id)
+        if not isinstance(stopped, Ok):
+            return task.not_written(stopped)
+    return task.done(f"stopped {len(hanging)} allocation that never started, for another to be placed")
 
 
 async def _check_revived(tools: Tools, task: Task, index: int) -> Executed:

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import requests
 from nomad.api.agent import Agent
+from nomad.api.allocation import Allocation
 from nomad.api.allocations import Allocations
 from nomad.api.evaluations import Evaluations
 from nomad.api.exceptions import BaseNomadException, TimeoutNomadException
@@ -35,13 +36,14 @@ from poseidon_reconciler.nomad.outcomes import Answer, Outcome, Rejected, Unavai
 
 T = TypeVar("T")
 
-Endpoint = Literal["job", "jobs", "allocations", "evaluations", "node", "nodes", "agent", "leader"]
+Endpoint = Literal["job", "jobs", "allocation", "allocations", "evaluations", "node", "nodes", "agent", "leader"]
 
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 _ENDPOINTS: Final[dict[Endpoint, Any]] = {
     "job": Job,
     "jobs": Jobs,
+    "allocation": Allocation,
     "allocations": Allocations,
     "evaluations": Evaluations,
     "node": Node,

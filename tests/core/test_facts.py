@@ -168,18 +168,7 @@ def test_the_copy_of_a_purged_exactly_runner_on_a_node_that_is_down_counts_until
     assert due_in(bench) == seconds
 
 
-@pytest.mark.parametrize(
-    "is_known_lost",
-    [
-        True,
-        pytest.param(
-            False,
-            marks=pytest.mark.xfail(
-                strict=True, reason="a copy that was last heard of as running counts as ended when its node is back"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("is_known_lost", [True, False])
 def test_it_ends_soon_after_its_agent_is_back(is_known_lost: bool) -> None:
     bench = bench_of("exactly")
     bench.feed(node(HOME, "down", index=20))
@@ -207,7 +196,6 @@ def test_other_pools_do_not_wait_for_the_copy_of_a_purged_runner(policy: str) ->
 # --- the sentences --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="`newest_lost` is asked by no rule")
 def test_every_condition_has_a_sentence_of_its_own_and_is_asked() -> None:
     every = {name: each for name, each in vars(conditions).items() if isinstance(each, Condition)}
     asked = {each.text for kind in ("runner", "environment") for rule in table_for(kind) for each in rule.conditions}

@@ -5,13 +5,20 @@ from __future__ import annotations
 from tests.core.builders import RUNNER, TEMPLATE, Bench, allocation, bench_with_pool, job
 
 
-def test_one_that_hangs_while_it_starts_is_left_alone() -> None:
+def test_one_that_hangs_while_it_starts_is_placed_anew_once_for_each_allocation() -> None:
     bench = Bench()
     bench.feed(job(TEMPLATE, index=10, target=0), allocation("t", TEMPLATE, "pending", index=11))
     bench.wait(1000)
-
     assert bench.judged(TEMPLATE) == ("lost", "never-started", "start-deadline-passed")
-    assert bench.actions == []
+    assert bench.kinds() == ["revive-environment"]
+
+    bench.feed(
+        allocation("t", TEMPLATE, "complete", "stop", index=20, created=11, NextAllocation="u"),
+        allocation("u", TEMPLATE, "pending", index=20, PreviousAllocation="t"),
+    )
+    bench.wait(1000)
+
+    assert bench.kinds() == ["revive-environment"] * 2
 
 
 def test_one_that_dies_again_and_again_is_revived_after_longer_and_longer_waits() -> None:
