@@ -409,7 +409,7 @@ class Planner:
             holds.append(
                 Hold(environment_id, "no job of the environment is known: runners are kept, not refilled", None)
             )
-        elif state == "lost" and now < self._revivals.ready_at(environment_id):
+        elif now < self._revivals.ready_at(environment_id) and self._environment_action(environment_id) is not None:
             reason = "the environment's own job died again and again: it is revived after longer and longer waits"
             holds.append(Hold(environment_id, reason, self._revivals.ready_at(environment_id)))
         elif state in _REFILLABLE and self.target(environment_id) is None:
