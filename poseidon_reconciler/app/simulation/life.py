@@ -1,0 +1,216 @@
+"""One life of a reconciler, from its start until it is killed: `Running` with simulated edges, and watched.
+
+What it decides is noted with what it had been told by then, because nobody can be blamed for what he could not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from random import Random
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from poseidon_reconciler.app.running import Running, StartError
+from poseidon_reconciler.app.simulation.transport import Servers, SimulatedTransport
+from poseidon_reconciler.app.simulation.weather import Weather
+from poseidon_reconciler.app.simulation.wire import SimulatedStream, Switchboard
+from poseidon_reconciler.config import Settings
+from poseidon_reconciler.controller import ActionOutcome, Controller
+from poseidon_reconciler.core.events import Snapshot
+from poseidon_reconciler.core.journal import Journal
+from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.reconciler import Step
+from poseidon_reconciler.nomad.connection import Connection
+
+_DOUBTS: Final = frozenset({"stream-closed", "reading-lists"})
+_NOWHERE: Final = Connection("http://simulated.invalid")
+
+
+class Deed(Struct, eq=False):
+    """An action on its way, and what the decision rested on.
+
+    Attributes:
+        seen_index: the newest index that its reconciler had been told of when it decided.
+        epoch: the history of the cluster that it had read.
+        read_at: when the servers last answered a read on its behalf.
+    """
+
+    action: Action
+    life: Life
+    at: float
+    seen_index: int
+    epoch: int
+    read_at: float = 0.0
+
+
+CURRENT: ContextVar[Deed | None] = ContextVar("CURRENT", default=None)
+"""The action on whose behalf something is asked of the servers."""
+
+
+class World(Servers, Switchboard, Protocol):
+    """What a life is lived in."""
+
+    epoch: int
+
+    def restored(self, index: int) -> None:
+        """The servers are what they were at an index."""
+
+    def stepped(self, life: Life, step: Step, line: bytes | None, deeds: list[Deed]) -> None:
+        """A reconciler has found or decided something."""
+
+    def acted(self, life: Life, action: Action, outcome: ActionOutcome) -> None:
+        """It has carried something out, or not."""
+
+    def noted(self, life: Life, event: str, detail: str) -> None:
+        """It says something."""
+
+    def ended(self, life: Life) -> None:
+        """It has given up by itself."""
+
+    def escaped(self, life: Life, error: BaseException) -> None:
+        """An exception went where none belongs."""
+
+
+class Place:
+    """A machine that a reconciler runs on, which survives it.
+
+    Attributes:
+        settings: among them its state directory, if it has one.
+        skew_s: how far its clock is ahead of the cluster's.
+    """
+
+    def __init__(self, name: str, settings: Settings, weather: Weather, rng: Random, *, skew_s: float) -> None:
+        self.name = name
+        self.settings = settings
+        self.weather = weather
+        self.rng = rng
+        self.skew_s = skew_s
+
+
+class Life(Running):
+    """A reconciler's process.
+
+    Attributes:
+        number: which life of its place it is.
+        synced_since: since when it has known the cluster without a break; None while it does not.
+        stream_ended_at: when it last learned that its stream had ended.
+        epoch: the history of the cluster that its lists were read in.
+    """
+
+    def __init__(self, world: World, place: Place, number: int) -> None:
+        self.place = place
+        self.number = number
+        self.synced_since: float | None = None
+        self.stream_ended_at = 0.0
+        self.epoch = world.epoch
+        self._world = world
+        self._loop = asyncio.get_running_loop()
+        self._journal = Journal()
+        self._deeds: dict[Action, Deed] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._transport = SimulatedTransport(world, place.weather)
+        stream = SimulatedStream(
+            world,
+            place.weather,
+            connection=_NOWHERE,
+            clock=self.clock,
+            monotonic=self._loop.time,
+            chance=place.rng.random,
+        )
+        super().__init__(
+            place.settings,
+            self,
+            clock=self.clock,
+            transport=self._transport,
+            stream=stream,
+            run_id=f"{place.rng.getrandbits(48):012x}",
+        )
+        self._watch(self.controller)
+
+    def _watch(self, controller: Controller) -> None:
+        """Comes between the loop and its edges, which nobody else has a reason to do."""
+        self._lists, controller._lists = controller._lists, self  # noqa: SLF001
+        self._actions, controller._actions = controller._actions, self  # noqa: SLF001
+
+    @property
+    def name(self) -> str:
+        return f"{self.place.name}.{self.number}"
+
+    def clock(self) -> float:
+        """What its machine says what time it is."""
+        return self._loop.time() + self.place.skew_s
+
+    # -- birth and death ---------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Starts the process."""
+        self._task = asyncio.create_task(self._live())
+
+    @property
+    def ending(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._transport.dead or self._stop.is_set()
+
+    def kill(self) -> None:
+        """Ends the process at whatever it is waiting for; what has left its machine is on its way."""
+        self._transport.dead = True
+        self.synced_since = None
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _live(self) -> None:
+        try:
+            await self.run()
+        except StartError as error:
+            self._world.noted(self, "exit", str(error))
+            self._world.ended(self)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is a broken promise
+            self._world.escaped(self, error)
+        finally:
+            self._transport.dead = True
+            self.synced_since = None
+
+    # -- the edges, watched ------------------------------------------------------------------------------------------
+
+    async def read(self) -> tuple[Snapshot, str]:
+        """The lists."""
+        epoch = self._world.epoch
+        try:
+            read = await self._lists.read()
+        except Exception as error:
+            self._world.escaped(self, error)
+            raise
+        if epoch == self._world.epoch:
+            self.epoch = epoch
+        return read
+
+    async def execute(self, action: Action) -> ActionOutcome:
+        """An action; whatever is asked of the servers meanwhile is asked on its behalf."""
+        CURRENT.set(self._deeds.pop(action))
+        try:
+            return await self._actions.execute(action)
+        except Exception as error:
+            self._world.escaped(self, error)
+            raise
+
+    def stepped(self, step: Step) -> None:
+        model = self.core.model
+        seen = max(model.index, model.job_floor)
+        now = self._loop.time()
+        if self.synced_since is None:
+            self.synced_since = now
+        deeds = [Deed(action, self, now, seen, self.epoch, now) for action in step.actions]
+        self._deeds.update((deed.action, deed) for deed in deeds)
+        self._world.stepped(self, step, self._journal.line(step), deeds)
+
+    def acted(self, action: Action, outcome: ActionOutcome) -> None:
+        self._world.acted(self, action, outcome)
+
+    def noted(self, event: str, detail: str) -> None:
+        if event == "stream-closed":
+            self.stream_ended_at = self._loop.time()
+        if event in _DOUBTS:
+            self.synced_since = None
+        self._world.noted(self, event, detail)

@@ -1,0 +1,285 @@
+"""Holds reconcilers to their promises: looks at each write of theirs at the moment at which the servers carry it out.
+
+Each is judged by the cluster's truth, and by what its reconciler had been told when it decided: what somebody else did
+meanwhile, and what became of a job after it was read for the last time, nobody could know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+from msgspec import Struct
+
+from poseidon_reconciler.app.simulation.life import Deed, Life
+from poseidon_reconciler.app.simulation.pace import PaceWatch, TooFastError
+from poseidon_reconciler.app.simulation.truth import TEMPLATE, Standing, Truth, environment_of
+from poseidon_reconciler.nomad.documents import REPLACES, mark_of
+from poseidon_reconciler.nomad.outcomes import Answer
+from poseidon_reconciler.nomad.transport import Request
+from poseidon_reconciler.twin import poseidon_jobs as pj
+from poseidon_reconciler.twin.agents import Agent
+from poseidon_reconciler.twin.cluster import Cluster
+from poseidon_reconciler.twin.events import Batch
+from poseidon_reconciler.twin.local import LocalAllocation
+from poseidon_reconciler.twin.reconcile import NOT_NEEDED, UPDATING
+from poseidon_reconciler.twin.records import Allocation, Evaluation, Job, JobKey
+
+NAMESPACE: Final = "default"
+_DISTURBING: Final = frozenset({NOT_NEEDED, UPDATING})
+
+
+class BrokenError(Exception):
+    """A promise is broken; `number` is that of the contract."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class _Before(Struct):
+    """What was so right before a write."""
+
+    job: Job | None
+    standing: Standing | None
+    processes: list[tuple[Agent, LocalAllocation]]
+    counted: list[JobKey]
+    target: int
+
+
+class Created(Struct, frozen=True):
+    """A runner that one of ours has created."""
+
+    job_id: str
+    index: int
+    place: str
+    replaces: str
+    lost_index: int
+
+
+class Promises:
+    """Watches the writes of all reconcilers of a cluster.
+
+    Attributes:
+        created: the runners that they created, by id.
+        last_write_at: when they last changed anything.
+        writes: how often they did what, by the kind of action.
+    """
+
+    def __init__(self, cluster: Cluster, truth: Truth) -> None:
+        self.created: dict[str, Created] = {}
+        self.last_write_at = 0.0
+        self.writes: dict[str, int] = {}
+        self.restored_at = 0.0
+        self._cluster = cluster
+        self._truth = truth
+        self._evaluations: set[str] = set()
+        self._before: _Before | None = None
+        self._pace = PaceWatch(cluster)
+
+    def restored(self, index: int) -> None:
+        """The servers were restored: what was created after that index never was."""
+        self.restored_at = self._cluster.now
+        self.created = {job_id: made for job_id, made in self.created.items() if made.index <= index}
+
+    def decided(self, life: Life, deeds: list[Deed]) -> None:
+        """A reconciler has decided. Raises `BrokenError` if that is too much at a time."""
+        try:
+            self._pace.decided(life, deeds)
+        except TooFastError as error:
+            raise BrokenError(6, str(error)) from None
+
+    # -- a write -----------------------------------------------------------------------------------------------------
+
+    def before(self, request: Request, deed: Deed | None, epoch: int) -> None:
+        """A write is about to be carried out.
+
+        Raises:
+            BrokenError: it must not be.
+        """
+        job_id = self._job_id_of(request)
+        if deed is None:
+            raise BrokenError(2, f"{job_id} is written to without a decision")
+        self._check_epoch(deed, job_id, epoch)
+        subject = deed.action.replaces or job_id
+        key = (NAMESPACE, job_id)
+        environment = str(environment_of(job_id))
+        self._before = _Before(
+            job=self._cluster.state.jobs.get(key),
+            standing=self._truth.jobs.get(key),
+            processes=self._truth.processes((NAMESPACE, subject)),
+            counted=self._counted(environment, deed, epoch),
+            target=self._truth.highest_target(environment, deed.seen_index),
+        )
+        if request.method == "delete":
+            self._check_removal(key, self._before)
+        elif request.endpoint == "allocation":
+            self._check_stop(request.path[0])
+
+    def after(self, request: Request, deed: Deed, answer: Answer) -> None:
+        """A write was answered so.
+
+        Raises:
+            BrokenError: it must not have been done.
+        """
+        before, self._before = self._before, None
+        assert before is not None
+        if answer.status != 200:
+            return
+        self.last_write_at = self._cluster.now
+        self.writes[deed.action.kind] = self.writes.get(deed.action.kind, 0) + 1
+        job_id = self._job_id_of(request)
+        try:
+            self._pace.written(deed, job_id)
+        except TooFastError as error:
+            raise BrokenError(6, str(error)) from None
+        self._evaluations.add(orjson.loads(answer.body)["EvalID"])
+        if request.method == "delete" or request.endpoint == "allocation":
+            return
+        match deed.action.kind:
+            case "create-runner":
+                self._check_creation(job_id, deed, before)
+            case "protect-job":
+                self._check_mark(job_id, before)
+            case "revive-environment":
+                self._check_environment(job_id, deed, before)
+
+    def hear(self, batch: Batch) -> None:
+        """A change was made. Raises `BrokenError` if a write of ours has led to what it must not."""
+        ours = [
+            event.payload.id
+            for event in batch.events
+            if isinstance(event.payload, Evaluation) and event.payload.id in self._evaluations
+        ]
+        for event in batch.events if ours and batch.events[0].type == "PlanResult" else ():
+            allocation = event.payload
+            if isinstance(allocation, Allocation) and self._is_disturbed(allocation):
+                raise BrokenError(
+                    2, f"{allocation.job.id} was stopped ({allocation.desired_description}) because of a write of ours"
+                )
+
+    def _is_disturbed(self, allocation: Allocation) -> bool:
+        if allocation.desired_description not in _DISTURBING or allocation.job_key not in self._cluster.state.jobs:
+            return False
+        job = self._cluster.state.jobs[allocation.job_key]
+        return not job.stop and allocation.client_status == "running" and self._truth.process_of(allocation)
+
+    # -- what must not be --------------------------------------------------------------------------------------------
+
+    def _check_epoch(self, deed: Deed, job_id: str, epoch: int) -> None:
+        if deed.epoch == epoch or deed.life.stream_ended_at < self.restored_at:
+            return
+        if deed.read_at > deed.life.stream_ended_at:
+            raise BrokenError(2, f"{deed.action.kind} {job_id} was decided on before the servers were restored")
+
+    def _counted(self, environment: str, deed: Deed, epoch: int) -> list[JobKey]:
+        """The runners that counted already, and of which its reconciler knew.
+
+        What a restore brought back is news to whoever has not been told of it; whether it should have been told by
+        then, is another question.
+        """
+        counted = []
+        for key, standing in self._truth.runners(environment):
+            if self._truth.counts(key, standing):
+                made = self.created.get(key[1])
+                own = made is not None and made.place == deed.life.place.name and made.index > deed.seen_index
+                known = deed.epoch == epoch and (standing.counted_since or 0) <= deed.seen_index
+                if own or known:
+                    counted.append(key)
+        return counted
+
+    def _check_creation(self, job_id: str, deed: Deed, before: _Before) -> None:
+        environment, replaces = deed.action.environment_id, deed.action.replaces
+        if before.job is not None:
+            raise BrokenError(1, f"{job_id} was created although it existed")
+        policy = self._truth.policy_of(environment)
+        limit = before.target + policy.surge
+        if len(before.counted) >= limit:
+            raise BrokenError(
+                3, f"{job_id} was created although environment {environment} had {len(before.counted)} of {limit}"
+            )
+        template = self._cluster.state.jobs.get((NAMESPACE, TEMPLATE + environment))
+        if template is not None and template.stop and template.job_modify_index <= deed.seen_index:
+            raise BrokenError(2, f"{job_id} was created although environment {environment} was stopped")
+        if replaces is not None:
+            self._check_replacement(job_id, replaces, deed, before)
+        lost = self._cluster.state.jobs.get((NAMESPACE, replaces or ""))
+        self.created[job_id] = Created(
+            job_id,
+            self._cluster.state.index,
+            deed.life.place.name,
+            replaces or "",
+            lost.create_index if lost is not None else 0,
+        )
+
+    def _check_replacement(self, job_id: str, replaces: str, deed: Deed, before: _Before) -> None:
+        job = self._cluster.state.jobs[NAMESPACE, job_id]
+        if mark_of(dict(job.spec)).get(REPLACES) != replaces:
+            raise BrokenError(1, f"{job_id} does not say that it replaces {replaces}")
+        lost = self._cluster.state.jobs.get((NAMESPACE, replaces))
+        lost_index = lost.create_index if lost is not None else 0
+        for made in self.created.values():
+            same_loss = made.replaces == replaces and (lost_index in (0, made.lost_index) or made.lost_index == 0)
+            if same_loss and made.job_id != job_id:
+                raise BrokenError(1, f"{replaces} was replaced by {made.job_id} and by {job_id}")
+        policy = self._truth.policy_of(deed.action.environment_id)
+        if policy.disconnect_policy == "exactly" and (copy := _obedient(before.processes)) is not None:
+            raise BrokenError(5, f"{replaces} was replaced while it still ran on {copy.name}")
+
+    def _check_mark(self, job_id: str, before: _Before) -> None:
+        job = self._cluster.state.jobs[NAMESPACE, job_id]
+        assert before.job is not None
+        was = pj.config_of(dict(before.job.spec)).get("used")
+        now = pj.config_of(dict(job.spec)).get("used")
+        if was != now:
+            raise BrokenError(2, f"{job_id} was marked used={was}, and protecting it has made that {now}")
+
+    def _check_environment(self, job_id: str, deed: Deed, before: _Before) -> None:
+        if before.job is not None and before.job.stop:
+            raise BrokenError(2, f"{job_id} was revived although somebody had stopped it")
+        policy = self._truth.policy_of(deed.action.environment_id)
+        if policy.disconnect_policy == "exactly" and (copy := _obedient(before.processes)) is not None:
+            raise BrokenError(5, f"{job_id} was revived while it still ran on {copy.name}")
+
+    def _is_wanted(self, local: LocalAllocation) -> bool:
+        """Whether the servers want an allocation to run on; else its agent ends it as soon as it hears of that."""
+        allocation = self._cluster.state.allocations.get(local.id)
+        return allocation is not None and not allocation.terminal
+
+    def _check_removal(self, key: JobKey, before: _Before) -> None:
+        standing = before.standing
+        if standing is None:
+            return
+        if standing.is_environment:
+            raise BrokenError(2, f"the environment's own job {key[1]} was deregistered")
+        if standing.used and any(self._is_wanted(local) for _, local in before.processes):
+            raise BrokenError(2, f"{key[1]} was deregistered while it was in use")
+        if standing.runs:
+            raise BrokenError(2, f"{key[1]} was deregistered although it ran")
+
+    def _check_stop(self, allocation_id: str) -> None:
+        allocation = self._cluster.state.allocations.get(allocation_id)
+        if allocation is None:
+            return
+        if not allocation.job.id.startswith(TEMPLATE):
+            raise BrokenError(2, f"an allocation of the runner {allocation.job.id} was stopped")
+        if allocation.client_status == "running":
+            raise BrokenError(2, f"an allocation of {allocation.job.id} was stopped although it ran")
+
+    def _job_id_of(self, request: Request) -> str:
+        if request.endpoint == "allocation":
+            allocation = self._cluster.state.allocations.get(request.path[0])
+            return allocation.job.id if allocation is not None else ""
+        if request.method == "delete":
+            return request.path[0]
+        assert request.body is not None
+        document: dict[str, Any] = orjson.loads(request.body)["Job"]
+        return str(document["ID"])
+
+
+def _obedient(processes: list[tuple[Agent, LocalAllocation]]) -> Agent | None:
+    """An agent that runs a process and would have stopped it by now, had it been asked to.
+
+    One that is dead or halted itself stops nothing, and nobody can tell from outside.
+    """
+    return next((agent for agent, _ in processes if agent.up and not agent.frozen), None)

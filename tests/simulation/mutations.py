@@ -1,0 +1,143 @@
+"""Breaks one rule of the real code at a time, and looks whether the simulation notices.
+
+Run by hand: `python tests/simulation/mutations.py [--seeds 500] [NAME...]`. It ends with status 1 if one is not found.
+`docs/simulation.md` says what each of them means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from multiprocessing import get_context
+from typing import Any, Final
+from unittest import mock
+
+import orjson
+
+from poseidon_reconciler.app import running
+from poseidon_reconciler.app.edges import input_of
+from poseidon_reconciler.app.simulation.course import course_of
+from poseidon_reconciler.app.simulation.simulation import Broken, simulate
+from poseidon_reconciler.controller import Input, StreamDoubt
+from poseidon_reconciler.core import plan
+from poseidon_reconciler.core.facts import Facts
+from poseidon_reconciler.core.ledger import Ledger
+from poseidon_reconciler.core.pace import RateLimit, StormWatch
+from poseidon_reconciler.core.plan import Planner
+from poseidon_reconciler.core.retries import Patience
+from poseidon_reconciler.core.snapshots import SnapshotReader
+from poseidon_reconciler.nomad import creating, documents, protecting, repairing
+from poseidon_reconciler.nomad.api import Api
+from poseidon_reconciler.nomad.items import Item
+from poseidon_reconciler.nomad.outcomes import Outcome
+from poseidon_reconciler.nomad.transport import Request
+
+Change = tuple[object, str, Any]
+
+
+async def register_over(api: Api, document: documents.Document, *, enforce_index: int) -> Outcome[int]:
+    if enforce_index:
+        body = {"Job": document, "EnforceIndex": True, "JobModifyIndex": enforce_index}
+    else:
+        body = {"Job": document}
+    return await api._write(Request("post", "jobs", body=orjson.dumps(body)))
+
+
+def _in_the_task(job: documents.Document, stamp: documents.Stamp) -> documents.Document:
+    document = documents.protected(job, stamp)
+    for group in document["TaskGroups"]:
+        for task in group["Tasks"]:
+            task["Env"] = {**(task.get("Env") or {}), "DECISION": str(stamp)}
+    return document
+
+
+def _unchanged(job: documents.Document, _: documents.Stamp) -> documents.Document:
+    return {**job, "Stop": False}
+
+
+def _any_id() -> Callable[..., str]:
+    numbers = itertools.count()
+    return lambda environment_id, *_: f"{environment_id}-{uuid.uuid5(uuid.NAMESPACE_OID, str(next(numbers)))}"
+
+
+def _without_doubts(item: Item) -> Input | None:
+    converted = input_of(item)
+    return None if isinstance(converted, StreamDoubt) else converted
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """In place of what is to be left out."""
+
+
+MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
+    "creates-over": lambda: [(Api, "register", register_over)],
+    "expects-nothing": lambda: [(Ledger, "expect", _nothing)],
+    "believes-the-model": lambda: [
+        (repairing, "why_not_lost", lambda *_: None),
+        (creating, "why_not_lost", lambda *_: None),
+    ],
+    "random-names": lambda: [(plan, "replacement_id", _any_id())],
+    "no-pace": lambda: [
+        (RateLimit, "take", lambda *_: True),
+        (StormWatch, "update", _nothing),
+        (Planner, "_room_to_start", lambda _: 1000),
+    ],
+    "two-copies": lambda: [(Facts, "_exact_end", lambda *_: 0.0)],
+    "restarts-to-protect": lambda: [
+        (protecting, "protected", _in_the_task),
+        (protecting, "why_not_in_place", lambda *_: None),
+    ],
+    "revives-unchanged": lambda: [(repairing, "revived", _unchanged)],
+    "no-patience": lambda: [(Patience, "ready_at", lambda *_: 0.0)],
+    "overlooks-gaps": lambda: [(running, "input_of", _without_doubts)],
+    "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
+    "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
+    "forgets-the-target": lambda: [(Planner, "_is_too_much", lambda *_: False)],
+}
+"""By name: what is replaced by what."""
+
+
+def first_found(name: str, seeds: Iterable[int]) -> tuple[int, Broken] | None:
+    """The first of the seeds that breaks a promise under a mutation, and which one."""
+    changes = [mock.patch.object(target, attribute, new) for target, attribute, new in MUTATIONS[name]()]
+    for change in changes:
+        change.start()
+    try:
+        for seed in seeds:
+            broken = simulate(course_of(seed)).broken
+            if broken is not None:
+                return seed, broken
+        return None
+    finally:
+        for change in changes:
+            change.stop()
+
+
+def _run(task: tuple[str, int]) -> tuple[str, tuple[int, Broken] | None, float]:
+    name, seeds = task
+    began = time.monotonic()
+    return name, first_found(name, range(seeds)), time.monotonic() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=500)
+    options = parser.parse_args()
+    missed = 0
+    with get_context("spawn").Pool() as pool:
+        tasks = [(name, options.seeds) for name in options.names or MUTATIONS]
+        for name, found, lasted_s in pool.imap(_run, tasks):
+            missed += found is None
+            what = f"seed {found[0]}: promise {found[1].number}: {found[1].text}" if found is not None else "NOT FOUND"
+            sys.stdout.write(f"{name:20} {lasted_s:6.1f} s  {what}\n")
+            sys.stdout.flush()
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
