@@ -132,7 +132,7 @@ def _add_replay(commands: _Commands) -> None:
         help="play recordings of Nomad's event stream: what happened, what would be done, and why",
         description="Plays recordings (plain or gzip) one after the other, then lets time pass until nothing is due.",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a recording; - is standard input")
     _add_config(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     _add_settle(parser)
@@ -147,7 +147,7 @@ def _add_explain(commands: _Commands) -> None:
         help="why a job or an environment is judged as it is, and what comes next",
         description="Explains a verdict: the rule, its evidence, what comes next and when, why no other rule matched.",
     )
-    parser.add_argument("subject", metavar="JOB|ENV", help="a job's id, or an environment's number")
+    parser.add_argument("subject", metavar="JOB|ENV", help="a job's id or its beginning, or an environment's number")
     parser.add_argument("--recording", type=Path, metavar="FILE", required=True, help="a recording to play first")
     _add_config(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")

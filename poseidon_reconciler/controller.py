@@ -265,6 +265,8 @@ class Controller:
         self._next_resync_at = now + self._resync_interval_s
         kept, self._kept = self._kept, []
         self.synced = True
+        model = self.core.model
+        self._observer.noted("lists-read", f"{len(model.environments)} environments, {len(model.jobs)} jobs")
         steps = [self.core.feed_snapshot(lists.snapshot, now)]
         steps += [self.core.feed_frame(frame.line.frame or frame.line, now) for frame in kept]
         for step in steps:

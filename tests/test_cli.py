@@ -163,7 +163,7 @@ def test_damaged_lines_are_counted_and_the_rest_is_told(capfd: pytest.CaptureFix
     status, out, err = run(capfd, "replay", given, "--json")
 
     document = json.loads(out)
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, f"{given}: breaks off in line 8; what followed is missing\n")
     assert (document["malformed"], document["frames"]) == (len(wrong) + 1, 2)
     assert document["jobs"][runner(0)]["state"] == "lost"
 
@@ -171,7 +171,8 @@ def test_damaged_lines_are_counted_and_the_rest_is_told(capfd: pytest.CaptureFix
 def test_the_story_for_people_says_what_was_damaged_and_what_would_be_done(capfd: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capfd, "replay", recording(*Path(small()).read_bytes().splitlines(), b"EOF"))
 
-    assert (status, err) == (0, "")
+    assert status == 0
+    assert "breaks off in line 3; what followed is missing" in err
     assert "stuck-complete" in out
     assert "create-runner" in out
     assert "1 malformed" in out
@@ -295,3 +296,25 @@ def test_a_full_disk_is_said_in_one_line(options: list[str]) -> None:
 
     assert run.returncode in (1, 2)
     assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("outputs", [["--report", "small.ndjson"], ["--journal", "x", "--report", "x"]])
+def test_nothing_is_written_over_a_recording_or_over_another_output(
+    capfd: pytest.CaptureFixture[str], outputs: list[str]
+) -> None:
+    before = Path(small()).read_bytes()
+    given = recording(*before.splitlines())
+    outputs = [given if each == "small.ndjson" else each for each in outputs]
+
+    status, out, err = run(capfd, "replay", given, *outputs)
+
+    assert (status, out) == (2, "")
+    assert err.endswith("is read or written already: name another file\n")
+    assert Path(given).read_bytes().splitlines() == before.splitlines()
+
+
+def test_a_beginning_that_several_jobs_share_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capfd, "explain", "10-", "--recording", str(RECORDING))
+
+    assert status == 2
+    assert "jobs begin with '10-': give more of the id" in err

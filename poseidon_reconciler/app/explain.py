@@ -50,9 +50,11 @@ def explain(options: argparse.Namespace) -> int:
 
 def _find(core: Reconciler, subject: str, recording: str) -> JobExplanation | EnvironmentExplanation:
     job = core.model.jobs.get(subject)
-    if job is None:
-        beginning = [job for job_id, job in core.model.jobs.items() if job_id.startswith(subject) and "-" in subject]
-        job = beginning[0] if len(beginning) == 1 else None
+    if job is None and "-" in subject:
+        beginning = [job for job_id, job in core.model.jobs.items() if job_id.startswith(subject)]
+        if len(beginning) > 1:
+            raise UsageError(f"{recording}: {len(beginning)} jobs begin with {subject!r}: give more of the id")
+        job = beginning[0] if beginning else None
     explanation: JobExplanation | EnvironmentExplanation | None
     explanation = explain_job(core, job) if job is not None else explain_environment(core, subject)
     if explanation is None:

@@ -28,15 +28,19 @@ def replay(options: argparse.Namespace) -> int:
     Raises:
         UsageError: the configuration, an option or a file cannot be used.
     """
+    _check_outputs(options)
     policy = load_settings(options.config, read_files=False).policy()
     settle_s = duration_option("--settle", options.settle)
     with ExitStack() as stack:
         on_step = stack.enter_context(_journal(options.journal)) if options.journal else None
         on_bytes = stack.enter_context(_progress(options.files))
         try:
-            story = Replay(policy, on_step).run(RecordingReader(options.files, on_bytes), settle_s)
+            reader = RecordingReader(options.files, on_bytes)
+            story = Replay(policy, on_step).run(reader, settle_s)
         except RecordingError as error:
             raise UsageError(str(error)) from None
+    for warning in reader.warnings:
+        print(warning, file=sys.stderr)
     if options.report:
         from poseidon_reconciler.recording.report import render_report
 
@@ -48,6 +52,17 @@ def replay(options: argparse.Namespace) -> int:
 
         print_story(story)
     return 0
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Refuses to write over a recording, or two things into one file."""
+    taken = {path.resolve() for path in options.files}
+    for name, path in (("--report", options.report), ("--journal", options.journal)):
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise UsageError(f"{name}: {path} is read or written already: name another file")
+        taken.add(path.resolve())
 
 
 @contextmanager

@@ -74,7 +74,9 @@ class Running:
         connection = connection_of(settings)
         try:
             templates = TemplateStore(settings.state_dir)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise StartError(f"state_dir: {settings.state_dir}: {error.strerror or error}") from None
+        except ValueError as error:
             raise StartError(f"state_dir: {error}") from None
         self._address = settings.nomad.address
         self._observer = observer

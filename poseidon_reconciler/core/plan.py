@@ -240,7 +240,7 @@ class Planner:
 
     def _protect(self, now: float) -> list[Action]:
         actions = []
-        for job in list(self._to_protect.values()):
+        for job in sorted(self._to_protect.values(), key=lambda job: job.kind):  # environments first
             if self._wants_protection(job):
                 if self._would_double(job, now):
                     continue
@@ -248,7 +248,7 @@ class Planner:
                     self._wake_at(self._protects.next_at())
                     break
                 self.ledger.do_once("protect-job", job.id, job.job_modify_index)
-                reason = "an old allocation of its version will pass for its success at the next evaluation"
+                reason = "Nomad would end it at its next evaluation, for an old allocation that passes for its success"
                 actions.append(Action(now, "protect-job", job.environment_id, job.id, reason))
             del self._to_protect[job.id]
         return actions

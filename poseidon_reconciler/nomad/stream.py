@@ -174,6 +174,8 @@ class EventStream:
             raise _EndedError("tls", _in_one_line(error)) from None
         except TimeoutError:
             raise _EndedError("unreachable", f"no answer within {self._limits.answer_s:g} s") from None
+        except aiohttp.ClientConnectorError as error:
+            raise _EndedError("unreachable", f"{error.host}:{error.port}: {error.strerror or error}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _EndedError("unreachable", _in_one_line(error)) from None
 
@@ -184,7 +186,9 @@ class EventStream:
         except (aiohttp.ClientError, TimeoutError):
             body = b""
         text = " ".join(body.decode("utf-8", "replace").split())[:200]
-        return _EndedError(ending_of_status(response.status, text), f"{response.status} {text}".rstrip())
+        kind = ending_of_status(response.status, text)
+        # What is no Nomad may answer with a whole page.
+        return _EndedError(kind, f"{response.status} {text if kind != 'not-nomad' else ''}".rstrip())
 
     async def _read(self, response: aiohttp.ClientResponse, reader: StreamReader) -> AsyncGenerator[Item, None]:
         while True:

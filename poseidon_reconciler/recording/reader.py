@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -32,12 +34,14 @@ class RecordingReader:
     Attributes:
         malformed: how many lines, or events of a line, could not be read so far.
         now: the time of the latest line, in seconds; it never goes back. 0 before the first line that tells one.
+        warnings: what a person should know of the files, one line each.
     """
 
     def __init__(self, paths: Iterable[Path], on_bytes: Callable[[int], None] | None = None) -> None:
         """`on_bytes` is told how many bytes of the files themselves were consumed, for a progress bar."""
         self.malformed = 0
         self.now = 0.0
+        self.warnings: list[str] = []
         self._paths = list(paths)
         self._on_bytes = on_bytes or (lambda _: None)
 
@@ -53,6 +57,7 @@ class RecordingReader:
     def _read_file(self, path: Path) -> Iterator[Line]:
         problem = ""
         usable = False
+        number, line = 0, None
         for number, line in self._numbered_lines(path):
             if line.malformed is None:
                 usable = True
@@ -66,6 +71,8 @@ class RecordingReader:
         if not usable:
             why = f"no recording of an event stream ({problem})" if problem else "empty, so no recording"
             raise RecordingError(f"{path}: {why}")
+        if line is not None and line.malformed is not None:
+            self.warnings.append(f"{path}: breaks off in line {number}; what followed is missing")
 
     def _set_clock(self, line: Line) -> None:
         at = line.received_at if line.received_at is not None else server_time_s(line)
@@ -88,7 +95,7 @@ class RecordingReader:
     def _blocks(self, path: Path) -> Iterator[bytes]:
         splitter = LineSplitter()
         try:
-            with path.open("rb") as file:
+            with _open(path) as file:
                 for chunk in self._chunks(file):
                     yield splitter.feed(chunk)
         except OSError as error:
@@ -109,6 +116,11 @@ class RecordingReader:
             except (EOFError, zlib.error, gzip.BadGzipFile):
                 # Ends the line that was cut as well, so that it is counted once.
                 yield b"\x00\n"
+
+
+def _open(path: Path) -> AbstractContextManager[BinaryIO]:
+    """A file, or what comes in where the path is `-`."""
+    return nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb")
 
 
 class _Counted(io.RawIOBase):

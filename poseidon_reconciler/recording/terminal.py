@@ -17,7 +17,7 @@ from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.policy import format_duration
-from poseidon_reconciler.recording.story import POOL_STATES, Entry, EnvironmentRow, Story
+from poseidon_reconciler.recording.story import POOL_STATES, Entry, Story
 
 _STYLES: Final = {
     "idle": "green",
@@ -57,11 +57,14 @@ def print_story(story: Story) -> None:
         for entry in sorted([*own, *shared], key=lambda entry: entry.at):
             console.print(_entry_line(entry), soft_wrap=True)
         console.print()
-    console.print(_pool_table(story.environments))
+    console.print(_pool_table(story))
     for hold in story.holds:
         where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
         until = f", until {_clock(hold.until)}" if hold.until is not None else ""
         console.print(Text(f"held, {where}: {printable(hold.reason)}{until}", style="yellow"), soft_wrap=True)
+    if story.actions:
+        text = "Nothing was done: a replay only plans, and what it plans counts as coming (deficit: what remains)."
+        console.print(Text(text), soft_wrap=True)
     console.print(Text(_summary(story)), soft_wrap=True)
 
 
@@ -78,18 +81,17 @@ def _entry_line(entry: Entry) -> Text:
     return line
 
 
-def _pool_table(environments: dict[str, EnvironmentRow]) -> Table:
+def _pool_table(story: Story) -> Table:
     table = Table(title="Pools at the end", title_justify="left")
     table.add_column("environment")
     table.add_column("state")
-    for name in ("target", *POOL_STATES, "deficit", "surplus"):
+    for name in ("target", *POOL_STATES, "planned", "deficit", "surplus"):
         table.add_column(name, justify="right")
-    for environment_id, row in environments.items():
+    for environment_id, row in story.environments.items():
+        planned = sum(a.kind == "create-runner" and a.environment_id == environment_id for a in story.actions)
         state = row.state + (f", {row.cause}" if row.cause else "")
-        numbers = [
-            _number(row.target),
-            *(str(getattr(row, name)) for name in (*POOL_STATES, "deficit", "surplus")),
-        ]
+        counted = [str(getattr(row, name)) for name in POOL_STATES]
+        numbers = [_number(row.target), *counted, str(planned), str(row.deficit), str(row.surplus)]
         table.add_row(environment_id, Text(state, style=_STYLES.get(row.state, "")), *numbers)
     return table
 

@@ -52,7 +52,7 @@ def test_the_sentences_of_a_recovery() -> None:
         "The pools were full again 56.8s after the failure began, 36.8s after its last step.",
         "Dead for good: 0. Deleted by Poseidon with their allocation: 3.",
         "The reconciler protected 5, created 3, revived 1 and removed 2.",
-        "At most 2 new runners were starting on one node.",
+        "At most 2 new runners, whoever ordered them, were starting on one node.",
     ]
 
 
@@ -73,6 +73,6 @@ def test_pools_that_are_not_back_are_told_one_by_one() -> None:
 def test_what_the_flood_was() -> None:
     told = text(replace(SHORT, ordered_by_alert=36, refused=3, peak_starting=12, promises_broken=["a", "b"]))
     assert "Poseidon's alert ordered 36 runners at once." in told
-    assert "Learners who found no idle runner: 3." in told
-    assert "At most 12 new runners were starting on one node." in told
+    assert "Learners who found no idle runner while it failed: 3." in told
+    assert "At most 12 new runners, whoever ordered them, were starting on one node." in told
     assert "Promises broken: a; b." in told

@@ -53,14 +53,15 @@ def test_each_environment_has_its_timeline_in_order(capsys: pytest.CaptureFixtur
 def test_the_pools_end_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     story = pool_story()
     story.environments["11"] = environment(state="lost", cause="exhausted", target=None)
+    created = sum(action.kind == "create-runner" for action in story.actions)
     rows = [re.split(r"\s*[│┃]\s*", line)[1:-1] for line in shown(capsys, story) if line[:1] in ("│", "┃")]
     assert rows == [
         [
             "environment", "state", "target", "idle", "used", "starting", "recovering", "blocked", "disconnected",
-            "leaving", "lost", "deficit", "surplus",
+            "leaving", "lost", "planned", "deficit", "surplus",
         ],
-        ["10", "active", "5", "3", "0", "0", "0", "0", "0", "0", "2", "1", "0"],
-        ["11", "lost, exhausted", "unknown", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0"],
+        ["10", "active", "5", "3", "0", "0", "0", "0", "0", "0", "2", str(created), "1", "0"],
+        ["11", "lost, exhausted", "unknown", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0"],
     ]  # fmt: skip
 
 

@@ -73,15 +73,18 @@ class Outcome(Struct, frozen=True):
             taken = _seconds(self.time_to_target_s)
             yield f"The pools were full again {taken} after the failure began{self._since_end()}."
         yield f"Dead for good: {self.lost}. Deleted by Poseidon with their allocation: {self.purged}."
+        surplus = sum(row.surplus for row in self.environments.values())
+        if surplus:
+            yield f"There are {surplus} runners above the targets: Nomad brought back what had been replaced meanwhile."
         if self.reconciled:
             repaired = f"created {self.created}, revived {self.revived} and removed {self.removed}"
             yield f"The reconciler protected {self.protected}, {repaired}."
         if self.ordered_by_alert:
             yield f"Poseidon's alert ordered {self.ordered_by_alert} runners at once."
         if self.refused:
-            yield f"Learners who found no idle runner: {self.refused}."
+            yield f"Learners who found no idle runner while it failed: {self.refused}."
         if self.peak_starting:
-            yield f"At most {self.peak_starting} new runners were starting on one node."
+            yield f"At most {self.peak_starting} new runners, whoever ordered them, were starting on one node."
         if self.promises_broken:
             yield "Promises broken: " + "; ".join(self.promises_broken) + "."
 
