@@ -10,6 +10,7 @@ from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import ActionOutcome, Input, StreamClosed, StreamDoubt, StreamFrame, StreamOpened
 from poseidon_reconciler.core.events import Snapshot
+from poseidon_reconciler.core.ids import template_id
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.nomad.confirm import AsOf
@@ -82,6 +83,13 @@ class NomadLists:
         return lists.snapshot, "; ".join(problems)
 
 
+def _subject_of(action: Action) -> str:
+    """The job on which an action rests: a refill, which replaces nothing, on its environment's own."""
+    if action.kind == "create-runner":
+        return action.replaces or template_id(action.environment_id)
+    return action.job_id
+
+
 class NomadActions:
     """The actions on the API, as the controller orders them."""
 
@@ -95,7 +103,7 @@ class NomadActions:
 
     async def execute(self, action: Action) -> ActionOutcome:
         """Confirms an action and carries it out."""
-        subject = self._find(action.replaces or action.job_id)
+        subject = self._find(_subject_of(action))
         as_of = AsOf.of(subject) if subject is not None else AsOf()
         executed = await self._executor.execute(action, Stamp(f"{self._run_id}/{next(self._numbers)}"), as_of)
         if executed.outcome in ("done", "already") or (self._dry_run and executed.outcome == "skipped"):

@@ -221,10 +221,11 @@ def _counts(job: Job, state: State, policy: PoolPolicy) -> bool:
         return False
     if state in COMING_STATES:
         return True
-    # What still runs must not get a second copy, and under `leave-alone` what is out of reach is left to itself.
-    return (policy.disconnect_policy == "exactly" and state in ("disconnected", "leaving")) or (
-        policy.disconnect_policy == "leave-alone" and state == "disconnected"
-    )
+    if policy.disconnect_policy == "leave-alone":
+        return state == "disconnected"
+    # What may still run, or start after all, must not get a second copy before it is removed.
+    hangs = state == "lost" and job.current is not None and job.current.placed
+    return policy.disconnect_policy == "exactly" and (state in ("disconnected", "leaving") or hangs)
 
 
 def is_killer(job: Job, allocation: AllocationPayload) -> bool:

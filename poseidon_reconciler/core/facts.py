@@ -125,15 +125,13 @@ class Facts(Struct, gc=False):
         status = allocation.data.client_status
         if status in ("lost", "unknown"):
             return True
-        if status == "running" and allocation is not self.allocation and self.job.gone is None:
+        if self.job.gone is not None:
+            # Nothing more is heard of it, and its agent takes a while to end it.
+            return allocation.placed or status == "running"
+        if status == "running" and allocation is not self.allocation:
             # It was ordered to stop, and has not said that it did.
             return self.policy.disconnect_policy == "exactly"
-        node = self.nodes.get(allocation.data.node_id)
-        if not allocation.placed or node is None:
-            return False
-        # Of a job that is gone nothing more is heard: what was out of reach then may still be ending.
-        returned = self.job.gone is not None and node.since > self.job.gone_at
-        return node.status in UNREACHABLE or returned
+        return allocation.placed and self._node_status(allocation) in UNREACHABLE
 
     def _node_status(self, allocation: Allocation) -> str:
         node = self.nodes.get(allocation.data.node_id)
@@ -161,7 +159,7 @@ class Facts(Struct, gc=False):
             return 0.0
         if self.job.gone is not None and node_status not in UNREACHABLE and node_status != "":
             # An agent that is back ends what its servers know nothing of any more.
-            return since + self._ending_s
+            return max(since, self.job.gone_at) + self._ending_s
         # A node that is back has not said yet what became of the copy; it will, or be removed.
         stop_after_s = self.job.stop_after_s
         return None if stop_after_s is None else since + stop_after_s + self._ending_s

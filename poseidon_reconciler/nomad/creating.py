@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import orjson
 
+from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.ids import template_id
 from poseidon_reconciler.nomad.confirm import View, read_view, why_not_lost
 from poseidon_reconciler.nomad.documents import Document, restored, runner_from_template, with_stop_after
@@ -20,7 +21,9 @@ async def create_runner(tools: Tools, task: Task) -> Executed:
     objection = await _why_not_replace(tools, task)
     if objection is not None:
         return objection
-    template = await tools.api.read_job(template_id(action.environment_id))
+    # A refill rests on the template alone: one that is older than it was is of another history.
+    not_before = task.as_of.job_index if action.replaces is None else UNKNOWN
+    template = await tools.api.read_job(template_id(action.environment_id), not_before=not_before)
     if not isinstance(template, Ok):
         return task.unconfirmed(template)
     if template.value.payload.stop:

@@ -76,8 +76,9 @@ def _verdict(core: Reconciler, job: Job) -> tuple[str, str, str | None, float | 
     killers = [id_ for id_ in job.allocations if _is_killer(job, id_)]
     risky = rule.state in _LIVING and job.status != "dead" and bool(killers)
     policy = facts.policy.disconnect_policy
+    hangs = policy == "exactly" and rule.state == "lost" and job.current is not None and job.current.placed
     held = {"at-least": (), "leave-alone": ("disconnected",), "exactly": ("disconnected", "leaving")}[policy]
-    counts = job.kind == "runner" and not job.used and rule.state in (*_COUNTING, *held)
+    counts = job.kind == "runner" and not job.used and (rule.state in (*_COUNTING, *held) or hangs)
     return rule.state, rule.name, cause, due_at, risky, counts
 
 

@@ -73,7 +73,8 @@ class Edge:
 
     async def act(self, kind: ActionKind, job_id: str, replaces: str | None = None) -> Executed:
         self.decisions += 1
-        known = self.reconciler.model.jobs.get(replaces or job_id)
+        subject = replaces or (TEMPLATE if kind == "create-runner" else job_id)
+        known = self.reconciler.model.jobs.get(subject)
         action = Action(0.0, kind, "10", job_id, "why", replaces)
         as_of = AsOf.of(known) if known is not None else AsOf()
         return await self.executor.execute(action, Stamp(f"d{self.decisions}"), as_of)
