@@ -100,6 +100,8 @@ class Running:
             restart_stream=self._stream.restart,
         )
 
+        self._api.may_write = lambda: self.controller.synced
+
     def _job(self, job_id: str) -> Job | None:
         # By way of the model each time: a new epoch gives it other tables.
         return self.core.model.jobs.get(job_id)

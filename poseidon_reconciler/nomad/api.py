@@ -128,9 +128,15 @@ class _NoAnswerError(Exception):
 
 
 class Api:
-    """Requests by their meaning. No method raises: what went wrong is part of what it returns."""
+    """Requests by their meaning. No method raises: what went wrong is part of what it returns.
+
+    Attributes:
+        may_write: asked right before each write; where it says no, nothing is sent. Between a decision and its write
+            lie reads, during which the view that it rests on can become stale.
+    """
 
     def __init__(self, transport: Transport, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
         self._transport = transport
         self._sleep = sleep
 
@@ -222,11 +228,12 @@ class Api:
         """Has an allocation stopped and placed anew; needs the right `alloc-lifecycle`. Returns the write's index;
         nothing settles a lost answer.
         """
-        request = Request("post", "allocation", (_quoted(allocation_id), "stop"))
-        return await self._transport.send(request, _read_stopped)
+        return await self._write(Request("post", "allocation", (_quoted(allocation_id), "stop")), _read_stopped)
 
-    async def _write(self, request: Request) -> Outcome[int]:
-        return await self._transport.send(request, _read_written)
+    async def _write(self, request: Request, read: Callable[[Answer], Outcome[int]] | None = None) -> Outcome[int]:
+        if not self.may_write():
+            return Unavailable("nothing was sent: what was decided on is no longer known to be so")
+        return await self._transport.send(request, read or _read_written)
 
     async def _settle(
         self, outcome: Unknown, job_id: str, judge: Callable[[JobRead | NotFound], Outcome[int] | None]

@@ -349,3 +349,16 @@ async def test_a_plan_is_no_write(nomad: FakeNomad, api: Api) -> None:
     assert outcome.value.updates["default-group"].in_place_update == 1
     assert nomad.jobs[RUNNER]["Version"] == 0
     assert nomad.writes == []
+
+
+async def test_nothing_is_written_once_the_view_has_become_stale(nomad: FakeNomad, api: Api) -> None:
+    api.may_write = lambda: False
+
+    outcomes = [
+        await api.register({"ID": "10-x"}, enforce_index=0),
+        await api.deregister("10-x", purge=True),
+        await api.stop_allocation("a"),
+    ]
+
+    assert [outcome.kind for outcome in outcomes] == ["unavailable"] * 3
+    assert nomad.requests == []

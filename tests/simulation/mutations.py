@@ -18,23 +18,19 @@ from unittest import mock
 
 import orjson
 
-from poseidon_reconciler.app import running
-from poseidon_reconciler.app.edges import input_of
 from poseidon_reconciler.app.simulation.course import course_of
 from poseidon_reconciler.app.simulation.simulation import Broken, simulate
-from poseidon_reconciler.controller import Input, StreamDoubt
-from poseidon_reconciler.core import plan
+from poseidon_reconciler.core import diagnosis, plan
 from poseidon_reconciler.core.facts import Facts
-from poseidon_reconciler.core.ledger import Ledger
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.plan import Planner
-from poseidon_reconciler.core.retries import Patience
+from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.snapshots import SnapshotReader
 from poseidon_reconciler.nomad import creating, documents, protecting, repairing
 from poseidon_reconciler.nomad.api import Api
-from poseidon_reconciler.nomad.items import Item
 from poseidon_reconciler.nomad.outcomes import Outcome
 from poseidon_reconciler.nomad.transport import Request
+from poseidon_reconciler.policy import PoolPolicy
 
 Change = tuple[object, str, Any]
 
@@ -64,9 +60,17 @@ def _any_id() -> Callable[..., str]:
     return lambda environment_id, *_: f"{environment_id}-{uuid.uuid5(uuid.NAMESPACE_OID, str(next(numbers)))}"
 
 
-def _without_doubts(item: Item) -> Input | None:
-    converted = input_of(item)
-    return None if isinstance(converted, StreamDoubt) else converted
+def _counts_if_idle(job: Job, state: str, _: PoolPolicy) -> bool:
+    return job.kind == "runner" and not job.used and state == "idle"
+
+
+_facts = diagnosis.Diagnosis.facts
+
+
+def _facts_at_least(self: diagnosis.Diagnosis, job: Job, now: float) -> Facts:
+    facts = _facts(self, job, now)
+    facts.policy = facts.policy.model_copy(update={"disconnect_policy": "at-least"})
+    return facts
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -75,7 +79,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "creates-over": lambda: [(Api, "register", register_over)],
-    "expects-nothing": lambda: [(Ledger, "expect", _nothing)],
+    "counts-idle-only": lambda: [(diagnosis, "_counts", _counts_if_idle)],
     "believes-the-model": lambda: [
         (repairing, "why_not_lost", lambda *_: None),
         (creating, "why_not_lost", lambda *_: None),
@@ -86,14 +90,12 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
         (StormWatch, "update", _nothing),
         (Planner, "_room_to_start", lambda _: 1000),
     ],
-    "two-copies": lambda: [(Facts, "_exact_end", lambda *_: 0.0)],
+    "two-copies": lambda: [(diagnosis.Diagnosis, "facts", _facts_at_least)],
     "restarts-to-protect": lambda: [
         (protecting, "protected", _in_the_task),
         (protecting, "why_not_in_place", lambda *_: None),
     ],
     "revives-unchanged": lambda: [(repairing, "revived", _unchanged)],
-    "no-patience": lambda: [(Patience, "ready_at", lambda *_: 0.0)],
-    "overlooks-gaps": lambda: [(running, "input_of", _without_doubts)],
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
     "forgets-the-target": lambda: [(Planner, "_is_too_much", lambda *_: False)],

@@ -34,7 +34,7 @@ class Deed(Struct, eq=False):
     Attributes:
         seen_index: the newest index that its reconciler had been told of when it decided.
         epoch: the history of the cluster that it had read.
-        read_at: when the servers last answered a read on its behalf.
+        reads: when the servers last answered what on its behalf; 0 if from old tables.
     """
 
     action: Action
@@ -42,7 +42,7 @@ class Deed(Struct, eq=False):
     at: float
     seen_index: int
     epoch: int
-    read_at: float = 0.0
+    reads: dict[str, float] = {}
 
 
 CURRENT: ContextVar[Deed | None] = ContextVar("CURRENT", default=None)
@@ -201,7 +201,7 @@ class Life(Running):
         now = self._loop.time()
         if self.synced_since is None:
             self.synced_since = now
-        deeds = [Deed(action, self, now, seen, self.epoch, now) for action in step.actions]
+        deeds = [Deed(action, self, now, seen, self.epoch) for action in step.actions]
         self._deeds.update((deed.action, deed) for deed in deeds)
         self._world.stepped(self, step, self._journal.line(step), deeds)
 

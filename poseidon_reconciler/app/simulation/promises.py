@@ -45,6 +45,7 @@ class _Before(Struct):
     processes: list[tuple[Agent, LocalAllocation]]
     counted: list[JobKey]
     target: int
+    epoch: int
 
 
 class Created(Struct, frozen=True):
@@ -74,12 +75,15 @@ class Promises:
         self._cluster = cluster
         self._truth = truth
         self._evaluations: set[str] = set()
+        self._stopped: set[str] = set()
         self._before: _Before | None = None
         self._pace = PaceWatch(cluster)
 
     def restored(self, index: int) -> None:
         """The servers were restored: what was created after that index never was."""
         self.restored_at = self._cluster.now
+        allocations = self._cluster.state.allocations.values()
+        self._stopped = {allocation.id for allocation in allocations if allocation.desired_status != "run"}
         self.created = {job_id: made for job_id, made in self.created.items() if made.index <= index}
 
     def decided(self, life: Life, deeds: list[Deed]) -> None:
@@ -92,7 +96,7 @@ class Promises:
     # -- a write -----------------------------------------------------------------------------------------------------
 
     def before(self, request: Request, deed: Deed | None, epoch: int) -> None:
-        """A write is about to be carried out.
+        """A write is about to be carried out, in that epoch of the cluster.
 
         Raises:
             BrokenError: it must not be.
@@ -100,7 +104,6 @@ class Promises:
         job_id = self._job_id_of(request)
         if deed is None:
             raise BrokenError(2, f"{job_id} is written to without a decision")
-        self._check_epoch(deed, job_id, epoch)
         subject = deed.action.replaces or job_id
         key = (NAMESPACE, job_id)
         environment = str(environment_of(job_id))
@@ -110,6 +113,7 @@ class Promises:
             processes=self._truth.processes((NAMESPACE, subject)),
             counted=self._counted(environment, deed, epoch),
             target=self._truth.highest_target(environment, deed.seen_index),
+            epoch=epoch,
         )
         if request.method == "delete":
             self._check_removal(key, self._before)
@@ -129,6 +133,7 @@ class Promises:
         self.last_write_at = self._cluster.now
         self.writes[deed.action.kind] = self.writes.get(deed.action.kind, 0) + 1
         job_id = self._job_id_of(request)
+        self._check_epoch(deed, job_id, before.epoch)
         try:
             self._pace.written(deed, job_id)
         except TooFastError as error:
@@ -151,9 +156,14 @@ class Promises:
             for event in batch.events
             if isinstance(event.payload, Evaluation) and event.payload.id in self._evaluations
         ]
-        for event in batch.events if ours and batch.events[0].type == "PlanResult" else ():
+        for event in batch.events:
             allocation = event.payload
-            if isinstance(allocation, Allocation) and self._is_disturbed(allocation):
+            if not isinstance(allocation, Allocation) or allocation.desired_status == "run":
+                continue
+            # Plans name again what was ordered to stop before.
+            anew = allocation.id not in self._stopped
+            self._stopped.add(allocation.id)
+            if ours and anew and event.type == "PlanResult" and self._is_disturbed(allocation):
                 raise BrokenError(
                     2, f"{allocation.job.id} was stopped ({allocation.desired_description}) because of a write of ours"
                 )
@@ -167,9 +177,17 @@ class Promises:
     # -- what must not be --------------------------------------------------------------------------------------------
 
     def _check_epoch(self, deed: Deed, job_id: str, epoch: int) -> None:
-        if deed.epoch == epoch or deed.life.stream_ended_at < self.restored_at:
+        """What was read last must have been read in this history, unless nobody could know that it is another one.
+
+        A loss that was confirmed in it is one, whatever the decision rested on; that a pool is short cannot be
+        confirmed by reading one job.
+        """
+        if deed.epoch == epoch or deed.life.stream_ended_at < self.restored_at or not deed.reads:
             return
-        if deed.read_at > deed.life.stream_ended_at:
+        is_loss = deed.action.kind != "create-runner" or deed.action.replaces is not None
+        if is_loss and min(deed.reads.values()) >= self.restored_at:
+            return
+        if max(deed.reads.values()) > deed.life.stream_ended_at:
             raise BrokenError(2, f"{deed.action.kind} {job_id} was decided on before the servers were restored")
 
     def _counted(self, environment: str, deed: Deed, epoch: int) -> list[JobKey]:
@@ -223,7 +241,7 @@ class Promises:
             if same_loss and made.job_id != job_id:
                 raise BrokenError(1, f"{replaces} was replaced by {made.job_id} and by {job_id}")
         policy = self._truth.policy_of(deed.action.environment_id)
-        if policy.disconnect_policy == "exactly" and (copy := _obedient(before.processes)) is not None:
+        if policy.disconnect_policy == "exactly" and (copy := self._obedient(before.processes)) is not None:
             raise BrokenError(5, f"{replaces} was replaced while it still ran on {copy.name}")
 
     def _check_mark(self, job_id: str, before: _Before) -> None:
@@ -238,7 +256,7 @@ class Promises:
         if before.job is not None and before.job.stop:
             raise BrokenError(2, f"{job_id} was revived although somebody had stopped it")
         policy = self._truth.policy_of(deed.action.environment_id)
-        if policy.disconnect_policy == "exactly" and (copy := _obedient(before.processes)) is not None:
+        if policy.disconnect_policy == "exactly" and (copy := self._obedient(before.processes)) is not None:
             raise BrokenError(5, f"{job_id} was revived while it still ran on {copy.name}")
 
     def _is_wanted(self, local: LocalAllocation) -> bool:
@@ -256,6 +274,18 @@ class Promises:
             raise BrokenError(2, f"{key[1]} was deregistered while it was in use")
         if standing.runs:
             raise BrokenError(2, f"{key[1]} was deregistered although it ran")
+
+    def _obedient(self, processes: list[tuple[Agent, LocalAllocation]]) -> Agent | None:
+        """An agent that runs a process and would have stopped it by now, had it been asked to.
+
+        One that is dead or halted itself stops nothing, and nobody can tell from outside. Of what was placed between a
+        snapshot and the return to it, the servers themselves know nothing.
+        """
+        for agent, local in processes:
+            forgotten = self.restored_at and local.id not in self._cluster.state.allocations
+            if agent.up and not agent.frozen and not forgotten:
+                return agent
+        return None
 
     def _check_stop(self, allocation_id: str) -> None:
         allocation = self._cluster.state.allocations.get(allocation_id)
@@ -275,11 +305,3 @@ class Promises:
         assert request.body is not None
         document: dict[str, Any] = orjson.loads(request.body)["Job"]
         return str(document["ID"])
-
-
-def _obedient(processes: list[tuple[Agent, LocalAllocation]]) -> Agent | None:
-    """An agent that runs a process and would have stopped it by now, had it been asked to.
-
-    One that is dead or halted itself stops nothing, and nobody can tell from outside.
-    """
-    return next((agent for agent, _ in processes if agent.up and not agent.frozen), None)

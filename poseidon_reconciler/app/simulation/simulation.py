@@ -179,7 +179,8 @@ class _Simulation:
         if request.method != "get" and request.path[1:] != ("plan",):
             return self._write(request, deed, server)
         if deed is not None and fate.answered and not fate.status:
-            deed.read_at = self.cluster.now
+            name = "/".join((request.endpoint, *request.path))
+            deed.reads[name] = self.cluster.now if fate.tables is None else 0.0
         return self._endpoint.answer(request, server, fate.tables)
 
     def _write(self, request: Request, deed: Deed | None, server: Server) -> Answer:

@@ -153,7 +153,10 @@ class Truth:
         return self._policy.for_environment(environment)
 
     def counts(self, key: JobKey, standing: Standing) -> bool:
-        """Whether a runner is idle or coming, or beyond reach where the policy has that count."""
+        """Whether a runner is idle or coming, or beyond reach where the policy has that count.
+
+        One that runs where its node drains is leaving, whatever else of it is beyond reach.
+        """
         if standing.used or standing.stop:
             return False
         if standing.idle or standing.waits:
@@ -165,7 +168,7 @@ class Truth:
             case "at-least":
                 return False
             case "leave-alone":
-                return standing.away
+                return standing.away and not standing.runs
             case "exactly":
                 return not standing.runs and bool(self.processes(key))
 
