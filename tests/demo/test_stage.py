@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from msgspec.structs import replace
 
 from poseidon_reconciler.app.demo import stage as module
+from poseidon_reconciler.app.demo.judge import environment_rows
 from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
 from poseidon_reconciler.app.demo.stage import Setting, Stage
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import Settings
+from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.policy import PoolPolicy
 from poseidon_reconciler.recording.story import EnvironmentRow
 
@@ -56,13 +61,28 @@ async def test_a_reconciler_that_ends_is_a_broken_promise(monkeypatch: pytest.Mo
 
 
 async def test_a_reconciler_that_believes_what_is_not_so_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(_: object) -> dict[str, EnvironmentRow]:
-        return {}
+    def one_too_many(core: Reconciler) -> dict[str, EnvironmentRow]:
+        row = environment_rows(core)["10"]
+        return {"10": replace(row, idle=3, surplus=1)}
 
-    monkeypatch.setattr(module, "environment_rows", nothing)
+    monkeypatch.setattr(module, "environment_rows", one_too_many)
     monkeypatch.setattr(module, "_PATIENCE_FRAMES", 20)
     outcome = await Stage(PEACEFUL).run(lambda: None)
     assert outcome.promises_broken == [
-        "of environment 10 the reconciler believes what is not so",
-        "of environment 11 the reconciler believes what is not so",
+        "of environment 10 the reconciler believes idle 3, not 2, surplus 1, not 0",
+        "of environment 11 the reconciler believes nothing",
     ]
+
+
+async def test_until_both_agree_the_cluster_goes_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(PEACEFUL)
+    seen: list[float] = []
+
+    def nothing_yet(core: Reconciler) -> dict[str, EnvironmentRow]:
+        seen.append(stage.cluster.now)
+        return environment_rows(core) if len(seen) > 8 else {}
+
+    monkeypatch.setattr(module, "environment_rows", nothing_yet)
+    outcome = await stage.run(lambda: None)
+    assert outcome.promises_broken == []
+    assert all(later > earlier for earlier, later in pairwise(seen[:9]))

@@ -167,7 +167,7 @@ class Stage:
                 await asyncio.sleep(_FRAME_S)
             self.watch.truth.settle()
             if follower is not None:
-                await self._conclude(follower)
+                await self._conclude(follower, server)
             show()
         return self._outcome()
 
@@ -182,11 +182,11 @@ class Stage:
             await asyncio.sleep(_FRAME_S)
         return follower
 
-    async def _conclude(self, follower: asyncio.Task[None]) -> None:
+    async def _conclude(self, follower: asyncio.Task[None], server: TwinServer) -> None:
         """Stops the reconciler; that it is still there, agrees and stops in time are promises too."""
         assert self.running is not None
         if not follower.done():
-            await self._agree(self.running)
+            await self._agree(self.running, server)
             self.running.stop()
             await asyncio.wait([follower], timeout=_PATIENCE_S)
         if not follower.done():
@@ -195,17 +195,21 @@ class Stage:
         elif (error := follower.exception()) is not None:
             self.watch.broken.append(f"the reconciler has ended: {error}")
 
-    async def _agree(self, running: Running) -> None:
+    async def _agree(self, running: Running, server: TwinServer) -> None:
         """What the reconciler believes at the end must be what is, as soon as the last event has reached it."""
         for _ in range(_PATIENCE_FRAMES):
+            # Some verdicts change with time alone, and only a cluster that is touched goes with it.
+            server.touch()
             self.judge.advance()
             believed, true = environment_rows(running.core), self.judge.rows()
             if believed == true:
                 return
             await asyncio.sleep(_FRAME_S)
-        for id_ in sorted(true):
-            if believed.get(id_) != true[id_]:
-                self.watch.broken.append(f"of environment {id_} the reconciler believes what is not so")
+        self.watch.broken += [
+            f"of environment {id_} the reconciler believes {_difference(believed.get(id_), row)}"
+            for id_, row in sorted(true.items())
+            if believed.get(id_) != row
+        ]
 
     def _is_over(self, follower: asyncio.Task[None] | None) -> bool:
         if self.cluster.now >= self.at(self.play.last_step_s):
@@ -238,6 +242,13 @@ class Stage:
             refused=poseidon.refused,
             peak_starting=watch.peak_starting,
         )
+
+
+def _difference(believed: EnvironmentRow | None, true: EnvironmentRow) -> str:
+    if believed is None:
+        return "nothing"
+    pairs = ((key, getattr(believed, key), getattr(true, key)) for key in true.__struct_fields__)
+    return ", ".join(f"{key} {ours}, not {theirs}" for key, ours, theirs in pairs if ours != theirs)
 
 
 def _rounded(duration_s: float | None) -> float | None:
