@@ -22,8 +22,9 @@ the logs print. This page is generated from the rules (`make docs`).
 
 *Timed* rules become another verdict by time alone, if nothing else happens; `explain` says when and which.
 
-These states count towards a pool's target: {coming}; and disconnected, under the policies
-`exactly` and `leave-alone`. A runner that is marked used never counts.
+These states count towards a pool's target: {coming}. Under `leave-alone`, disconnected does too. Under
+`exactly` so does whatever may still run, or start after all: disconnected, leaving, and lost while Nomad still means
+its newest allocation to run. A runner that is marked used never counts.
 """
 
 _TAIL = """\

@@ -6,10 +6,11 @@ cluster's truth, must miss nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.events import Batch
+from poseidon_reconciler.twin.records import Allocation, Evaluation, Job, JobKey, Node
 
 
 def listen(cluster: Cluster, listener: Callable[[Batch], None]) -> None:
@@ -25,3 +26,18 @@ def listen(cluster: Cluster, listener: Callable[[Batch], None]) -> None:
         listener(batch)
 
     cluster.state.publish = publish_and_tell
+
+
+def jobs_concerned(cluster: Cluster, batch: Batch) -> list[JobKey]:
+    """The jobs that a batch is about, each once; of a node, all that are placed on it."""
+    return list(dict.fromkeys(key for event in batch.events for key in _concerned(cluster, event.payload)))
+
+
+def _concerned(cluster: Cluster, payload: Job | Allocation | Evaluation | Node) -> Iterable[JobKey]:
+    match payload:
+        case Job():
+            return (payload.key,)
+        case Allocation() | Evaluation():
+            return (payload.job_key,)
+        case Node():
+            return [allocation.job_key for allocation in cluster.state.allocations_on(payload.id)]

@@ -6,14 +6,14 @@ Promises are checked against this, so nothing here is shared with the reconciler
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from msgspec import Struct
 
 from poseidon_reconciler.twin import poseidon_jobs as pj
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.events import Batch
-from poseidon_reconciler.twin.records import Allocation, Evaluation, Job, JobKey, Node
+from poseidon_reconciler.twin.listening import jobs_concerned
+from poseidon_reconciler.twin.records import Allocation, Job, JobKey
 
 _TEMPLATE = "template-"
 # A job may be dead for an instant before an evaluation brings it back.
@@ -60,17 +60,8 @@ class Truth:
 
     def take(self, batch: Batch) -> None:
         """Looks again at every job that a batch of events is about."""
-        for key in dict.fromkeys(key for event in batch.events for key in self._meant(event.payload)):
+        for key in jobs_concerned(self._cluster, batch):
             self._look(key)
-
-    def _meant(self, payload: Job | Allocation | Evaluation | Node) -> Iterable[JobKey]:
-        match payload:
-            case Job():
-                return (payload.key,)
-            case Allocation() | Evaluation():
-                return (payload.job_key,)
-            case Node():
-                return [allocation.job_key for allocation in self._cluster.state.allocations_on(payload.id)]
 
     def _look(self, key: JobKey) -> None:
         before, job = self.jobs.pop(key, None), self._cluster.state.jobs.get(key)

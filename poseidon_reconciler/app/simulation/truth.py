@@ -6,7 +6,7 @@ see it otherwise in good faith, it takes the view that breaks no promise: only w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -16,8 +16,9 @@ from poseidon_reconciler.twin import poseidon_jobs as pj
 from poseidon_reconciler.twin.agents import Agent
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.events import Batch
+from poseidon_reconciler.twin.listening import jobs_concerned
 from poseidon_reconciler.twin.local import LocalAllocation
-from poseidon_reconciler.twin.records import Allocation, Evaluation, Job, JobKey, Node
+from poseidon_reconciler.twin.records import Allocation, Job, JobKey
 
 TEMPLATE: Final = "template-"
 _AWAY: Final = frozenset({"down", "disconnected"})
@@ -69,7 +70,7 @@ class Truth:
 
     def take(self, batch: Batch) -> None:
         """Looks again at every job that a batch of events is about."""
-        for key in dict.fromkeys(key for event in batch.events for key in self._meant(event.payload)):
+        for key in jobs_concerned(self._cluster, batch):
             self._look(key)
 
     def begin_anew(self) -> None:
@@ -79,15 +80,6 @@ class Truth:
         self.targets.clear()
         for key in self._cluster.state.jobs:
             self._look(key)
-
-    def _meant(self, payload: Job | Allocation | Evaluation | Node) -> Iterable[JobKey]:
-        match payload:
-            case Job():
-                return (payload.key,)
-            case Allocation() | Evaluation():
-                return (payload.job_key,)
-            case Node():
-                return [allocation.job_key for allocation in self._cluster.state.allocations_on(payload.id)]
 
     def _look(self, key: JobKey) -> None:
         before, job = self.jobs.pop(key, None), self._cluster.state.jobs.get(key)
