@@ -99,18 +99,6 @@ class _Stopped(msgspec.Struct):
     index: int = msgspec.field(name="Index")
 
 
-class _AgentBuild(msgspec.Struct):
-    version: str = msgspec.field(name="Version")
-
-
-class _AgentConfig(msgspec.Struct):
-    version: _AgentBuild = msgspec.field(name="Version")
-
-
-class _AgentSelf(msgspec.Struct):
-    config: _AgentConfig
-
-
 class _Member(msgspec.Struct, rename="pascal"):
     tags: dict[str, str] = {}
 
@@ -177,12 +165,6 @@ class Api:
 
         return await read_pages(ask, kind)
 
-    async def read_version(self) -> Outcome[str]:
-        """The version of the agent that answers; needs the right `agent:read`."""
-        request = Request("get", "agent", ("self",))
-        outcome = await self._read(request, lambda answer: _decoded(answer, _AgentSelf), UNKNOWN)
-        return Ok(outcome.value.config.version.version) if isinstance(outcome, Ok) else outcome
-
     async def read_server_versions(self) -> Outcome[list[str]]:
         """The versions of all servers that the agent knows; needs the right `node:read`."""
         request = Request("get", "agent", ("members",))
@@ -190,11 +172,6 @@ class Api:
         if not isinstance(outcome, Ok):
             return outcome
         return Ok([member.tags.get("build", "") for member in outcome.value.members])
-
-    async def read_leader(self) -> Outcome[str]:
-        """The address of the servers' leader; empty while there is none."""
-        request = Request("get", "leader")
-        return await self._read(request, lambda answer: _decoded(answer, str), UNKNOWN)
 
     async def plan(self, document: Document) -> Outcome[Plan]:
         """What registering a document would lead to. Changes nothing, but needs the right to register."""

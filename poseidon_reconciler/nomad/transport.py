@@ -28,7 +28,6 @@ from nomad.api.job import Job
 from nomad.api.jobs import Jobs
 from nomad.api.node import Node
 from nomad.api.nodes import Nodes
-from nomad.api.status import Leader
 from urllib3.exceptions import HTTPError, MaxRetryError, NewConnectionError
 
 from poseidon_reconciler.nomad.connection import USER_AGENT, Connection
@@ -36,7 +35,7 @@ from poseidon_reconciler.nomad.outcomes import Answer, Outcome, Rejected, Unavai
 
 T = TypeVar("T")
 
-Endpoint = Literal["job", "jobs", "allocation", "allocations", "evaluations", "node", "nodes", "agent", "leader"]
+Endpoint = Literal["job", "jobs", "allocation", "allocations", "evaluations", "node", "nodes", "agent"]
 
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
@@ -49,7 +48,6 @@ _ENDPOINTS: Final[dict[Endpoint, Any]] = {
     "node": Node,
     "nodes": Nodes,
     "agent": Agent,
-    "leader": Leader,
 }
 
 

@@ -59,12 +59,11 @@ async def test_null_is_an_empty_list(nomad: FakeNomad, api: Api) -> None:
     assert await api.read_job_allocations(RUNNER) == Ok([], 5)
 
 
-async def test_the_version_and_the_leader_can_be_asked_for(nomad: FakeNomad, api: Api) -> None:
-    nomad.script("GET", "/v1/agent/self", text(200, '{"config":{"Version":{"Version":"1.10.5"}},"member":{}}'))
-    nomad.script("GET", "/v1/status/leader", text(200, '"10.0.0.1:4647"'))
+async def test_the_versions_of_all_servers_can_be_asked_for(nomad: FakeNomad, api: Api) -> None:
+    members = '{"Members":[{"Tags":{"build":"1.10.5"}},{"Tags":{"build":"1.11.2"}},{"Tags":{}}]}'
+    nomad.script("GET", "/v1/agent/members", text(200, members))
 
-    assert await api.read_version() == Ok("1.10.5")
-    assert await api.read_leader() == Ok("10.0.0.1:4647")
+    assert await api.read_server_versions() == Ok(["1.10.5", "1.11.2", ""])
 
 
 # --- how new ---------------------------------------------------------------------------------------------------------

@@ -129,7 +129,8 @@ async def edge(request: pytest.FixtureRequest) -> AsyncIterator[Edge]:
 
 
 async def test_lists_and_stream_tell_the_whole_truth(edge: Edge) -> None:
-    assert await edge.api.read_version() == Ok(edge.server.cluster.settings.version)
+    cluster = edge.server.cluster
+    assert await edge.api.read_server_versions() == Ok([cluster.settings.version] * len(cluster.quorum.servers))
     assert {verdict.state for verdict in edge.reconciler.diagnosis.verdicts.values()} == {"active", "idle"}
     assert edge.reconciler.planner.target("10") == len(RUNNERS)
     assert set(edge.templates) == {TEMPLATE}

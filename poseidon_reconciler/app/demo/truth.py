@@ -128,11 +128,6 @@ class Truth:
         """Whether all pools are."""
         return all(map(self.is_full, self.targets))
 
-    @property
-    def nothing_coming(self) -> bool:
-        """Whether no job is about to start or waits for anything."""
-        return not any(standing.coming for standing in self.jobs.values())
-
     def settle(self) -> None:
         """Everything is over: what has been dead long enough by now is lost."""
         for key in list(self.jobs):
