@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from poseidon_reconciler.core.events import UNKNOWN, Line, Snapshot
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
+from poseidon_reconciler.policy import Policy
 
 # Frames that are kept while lists are read. Beyond it reading them takes too long: the stream is taken up anew.
 _MAX_KEPT_FRAMES: Final = 50_000
@@ -60,21 +62,27 @@ class _ListsRead:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionOutcome:
-    """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done."""
-
-    result: Literal["done", "not-done", "not-wanted", "unknown"]
-    detail: str
-    index: int = UNKNOWN
-
-
-@dataclass(frozen=True, slots=True)
 class _ActionEnded:
     action: Action
     outcome: ActionOutcome
 
 
-Input = StreamOpened | StreamFrame | StreamDoubt | StreamClosed | _ListsRead | _ActionEnded
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    """The operator has other wishes from now on."""
+
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A pause was lifted: that of an environment, or the one of everything."""
+
+    environment_id: str | None
+
+
+_OfStream = StreamOpened | StreamFrame | StreamDoubt | StreamClosed
+Input = _OfStream | Pause | Resumed | PolicyChanged | _ListsRead | _ActionEnded
 
 
 class Lists(Protocol):
@@ -162,6 +170,11 @@ class Controller:
                 if task is not None:
                     task.cancel()
 
+    @property
+    def may_write(self) -> bool:
+        """Whether the view that decisions rest on is fresh, and nobody has paused everything meanwhile."""
+        return self.synced and self.core.planner.pauses.of(None, self._clock()) is None
+
     async def drain(self, timeout_s: float) -> int:
         """Stops deciding and waits for the actions under way; returns how many did not end in time."""
         self.stopping = True
@@ -210,6 +223,15 @@ class Controller:
                 self._connected, self.synced = False, False
                 self._kept.clear()
                 self._observer.noted("stream-closed", item.reason)
+            case Pause():
+                self.core.pause(item)
+                self._observer.noted("paused", f"{_scope(item.environment_id)}: {item.reason}")
+            case Resumed():
+                self.core.resume(item.environment_id)
+                self._observer.noted("resumed", _scope(item.environment_id))
+            case PolicyChanged():
+                self.core.change_policy(item.policy)
+                self._observer.noted("policy-changed", "everything is judged anew")
             case _ListsRead():
                 self._take_lists(item)
             case _ActionEnded():
@@ -286,8 +308,12 @@ class Controller:
         async with self._slots:
             if self.stopping:
                 return
+            pause = self.core.planner.pauses.of(action.environment_id, self._clock())
             try:
-                outcome = await self._actions.execute(action)
+                if pause is not None:
+                    outcome = ActionOutcome("not-done", f"paused: {pause.reason}")
+                else:
+                    outcome = await self._actions.execute(action)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
                 outcome = ActionOutcome("unknown", f"{type(error).__name__}: {error}")
         self.put(_ActionEnded(action, outcome))
@@ -304,3 +330,7 @@ class Controller:
         if outcome.result == "not-wanted" and self.synced:
             # The world is not what the model says; the stream will not tell what it has left out.
             self._doubt(f"{action.kind} {action.job_id} was not confirmed: {outcome.detail}")
+
+
+def _scope(environment_id: str | None) -> str:
+    return "everything" if environment_id is None else f"environment {environment_id}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -98,6 +99,27 @@ def _without_unit(field_name: str) -> str:
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Seconds, read from a text such as `10s`."""
 
+
+def parse_instant(value: object) -> float:
+    """Seconds since the epoch of a time such as `2026-12-01T12:00:00Z`.
+
+    Raises:
+        ValueError: not a time, or one without its distance from UTC. The message quotes the value.
+    """
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return float(value)
+    try:
+        moment = datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise ValueError(f"{quoted(value)} is not a time such as 2026-12-01T12:00:00Z") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"{quoted(value)} does not say in which time zone: add Z, or +01:00")
+    return moment.timestamp()
+
+
+Instant = Annotated[float, BeforeValidator(parse_instant)]
+"""Seconds since the epoch, read from a text such as `2026-12-01T12:00:00Z`."""
+
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -141,6 +163,13 @@ class PoolPolicy(Section):
     disconnect_policy: Literal["at-least", "exactly", "leave-alone"] = "at-least"
     clock_margin_s: Duration = 10.0
     stop_after_s: PositiveDuration | None = None
+    max_jobs: int | None = Field(default=None, ge=1)
+    pause: str | None = None
+    pause_until: Instant | None = None
+
+    def most_jobs(self, target: int) -> int:
+        """How many unused runners may exist, dead ones too, for one more to be created."""
+        return self.max_jobs if self.max_jobs is not None else 3 * (target + self.surge) + 10
 
 
 class PacePolicy(Section):

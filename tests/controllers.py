@@ -12,14 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from poseidon_reconciler.controller import (
-    ActionOutcome,
-    Controller,
-    StreamFrame,
-    StreamOpened,
-)
+from poseidon_reconciler.controller import Controller, StreamFrame, StreamOpened
 from poseidon_reconciler.core.events import Snapshot
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.policy import Policy
 from tests.core.builders import TEMPLATE, Wire, allocation, event, job, line_of, node, node_id, runner, snapshot_of

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 import poseidon_reconciler.controller as controller_module
-from poseidon_reconciler.controller import ActionOutcome, StreamClosed, StreamDoubt, StreamFrame
+from poseidon_reconciler.controller import StreamClosed, StreamDoubt, StreamFrame
 from poseidon_reconciler.core.events import Snapshot
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.policy import PacePolicy, Policy
 from tests.controllers import DONE, RESYNC_S, at_once, in_virtual_time, now, pool, rig
 from tests.core.builders import job, line_of, runner

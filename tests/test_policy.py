@@ -135,6 +135,9 @@ def test_the_defaults_are_those_of_the_contract() -> None:
             "disconnect_policy": "at-least",
             "clock_margin_s": 10,
             "stop_after_s": None,
+            "max_jobs": None,
+            "pause": None,
+            "pause_until": None,
         },
         "pace": {
             "storm_share": 0.2,

@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
-from poseidon_reconciler.controller import ActionOutcome, Input, StreamClosed, StreamDoubt, StreamFrame, StreamOpened
+from poseidon_reconciler.controller import Input, StreamClosed, StreamDoubt, StreamFrame, StreamOpened
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ids import template_id
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.nomad.confirm import AsOf
 from poseidon_reconciler.nomad.connection import Connection

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 
 from poseidon_reconciler.app.errors import UsageError
+from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
 from poseidon_reconciler.config import Settings
-from poseidon_reconciler.controller import ActionOutcome
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.reconciler import Step
 
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(settings: Settings, *, dry_run: bool) -> int:
-    observer = LineLog(sys.stderr)
+    observer = Observers(LineLog(sys.stderr))
     try:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:

@@ -9,24 +9,25 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
 from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
-from poseidon_reconciler.controller import Controller, Observer
+from poseidon_reconciler.controller import Controller, Observer, PolicyChanged
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.executor import Executor
-from poseidon_reconciler.nomad.items import Closed, Opened
+from poseidon_reconciler.nomad.items import Closed, Item, Opened
 from poseidon_reconciler.nomad.lists import ListReader
 from poseidon_reconciler.nomad.outcomes import Ok
 from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
 from poseidon_reconciler.nomad.versions import needs_protection
+from poseidon_reconciler.policy import Policy
 
 # What waiting does not mend, if it is so from the very beginning: a wrong setting, most of the time.
 _HOPELESS: Final = {
@@ -50,6 +51,9 @@ class Running:
     Attributes:
         core: what it knows and decides.
         controller: its loop.
+        stream: the event stream that it follows.
+        companions: what else runs as long as it does, and ends with it; to be added to before it runs.
+        item_listeners: are told of each item of the stream before the controller is; must not block and not raise.
     """
 
     def __init__(
@@ -83,12 +87,12 @@ class Running:
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
         self._api = Api(transport or Transport(connection))
-        self._stream = stream or EventStream(
-            connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed)
-        )
+        self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.item_listeners: list[Callable[[Item], None]] = []
+        self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
-        executor = Executor(self._api, policy, templates, dry_run=dry_run)
-        actions = NomadActions(executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
+        self._executor = Executor(self._api, policy, templates, dry_run=dry_run)
+        actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
         self.controller = Controller(
             self.core,
             NomadLists(ListReader(self._api, templates), templates),
@@ -97,10 +101,10 @@ class Running:
             resync_interval_s=settings.nomad.resync_interval_s,
             clock=clock,
             speed=speed,
-            restart_stream=self._stream.restart,
+            restart_stream=self.stream.restart,
         )
 
-        self._api.may_write = lambda: self.controller.synced
+        self._api.may_write = lambda: self.controller.may_write
 
     def _job(self, job_id: str) -> Job | None:
         # By way of the model each time: a new epoch gives it other tables.
@@ -109,6 +113,11 @@ class Running:
     def stop(self) -> None:
         """Asks for an orderly end: no new decisions, writes under way are finished."""
         self._stop.set()
+
+    def change_policy(self, policy: Policy) -> None:
+        """Reconciles by another policy from now on."""
+        self._executor.change_policy(policy)
+        self.controller.put(PolicyChanged(policy))
 
     async def run(self) -> None:
         """Runs until it is stopped.
@@ -120,6 +129,7 @@ class Running:
             async with asyncio.TaskGroup() as group:
                 parts = {group.create_task(self._follow_stream()), group.create_task(self.controller.run())}
                 parts.add(group.create_task(self._follow_versions()))
+                parts.update(group.create_task(companion()) for companion in self.companions)
                 await self._stop.wait()
                 await self.controller.drain(_DRAIN_S)
                 for part in parts:
@@ -131,11 +141,13 @@ class Running:
 
     async def _follow_stream(self) -> None:
         opened = False
-        async with aclosing(self._stream.items()) as items:
+        async with aclosing(self.stream.items()) as items:
             async for item in items:
                 if isinstance(item, Closed) and not opened and item.kind in _HOPELESS:
                     raise StartError(f"{self._address} {_HOPELESS[item.kind]} ({item.reason})")
                 opened = opened or self.controller.synced
+                for listener in self.item_listeners:
+                    listener(item)
                 if isinstance(item, Opened):
                     self._opened.set()
                 converted = input_of(item)

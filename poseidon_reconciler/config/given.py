@@ -8,6 +8,14 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from poseidon_reconciler.config.observing import (
+    FlightRecorderSettings,
+    HttpSettings,
+    LogSettings,
+    PoseidonSettings,
+    TelemetrySettings,
+    WebhookSettings,
+)
 from poseidon_reconciler.config.settings import NomadSettings, Settings
 from poseidon_reconciler.policy import MAX_QUOTED_CHARS, PacePolicy, PoolPolicy, Section, quoted
 
@@ -60,17 +68,23 @@ KEYS: dict[KeyPath, list[str]] = {
     ("nomad",): _aliases(NomadSettings),
     ("pool",): _aliases(PoolPolicy),
     ("pace",): _aliases(PacePolicy),
+    ("http",): _aliases(HttpSettings),
+    ("telemetry",): _aliases(TelemetrySettings),
+    ("poseidon",): _aliases(PoseidonSettings),
+    ("log",): _aliases(LogSettings),
+    ("flight_recorder",): _aliases(FlightRecorderSettings),
 }
+# Sections whose members have names of the operator's choice, and the keys of each member.
+NAMED: dict[str, list[str]] = {"environments": KEYS["pool",], "webhooks": _aliases(WebhookSettings)}
 
 
 def keys_of(section: KeyPath) -> list[str]:
-    is_environment = len(section) == 2 and section[0] == "environments"
-    return KEYS[("pool",) if is_environment else section]
+    return NAMED[section[0]] if len(section) == 2 and section[0] in NAMED else KEYS[section]
 
 
 def is_value(path: KeyPath) -> bool:
     """Whether a known path holds a value; otherwise it is a section."""
-    return path == ("state_dir",) or len(path) == (3 if path[0] == "environments" else 2)
+    return path == ("state_dir",) or len(path) == (3 if path[0] in NAMED else 2)
 
 
 def wrong_key(path: KeyPath) -> str | None:
@@ -79,6 +93,9 @@ def wrong_key(path: KeyPath) -> str | None:
     if section == ("environments",):
         is_id = re.fullmatch(r"0|[1-9][0-9]{0,18}", key)
         return None if is_id else f"{quoted(key)} is not an environment's id, a decimal number such as 10"
+    if section == ("webhooks",):
+        is_name = len(key) <= 40 and re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", key)
+        return None if is_name else f"{quoted(key)} is not a name such as on_call"
     known = [other for other in keys_of(section) if (*section, other) != TOKEN]
     return None if key in known else "unknown key" + did_you_mean(key, known)
 

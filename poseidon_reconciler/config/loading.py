@@ -9,13 +9,12 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
+from poseidon_reconciler.config.checks import read_start, read_token_file
 from poseidon_reconciler.config.given import CERT_FILE, KEY_FILE, TOKEN, TOKEN_FILE, Given, KeyPath, Layer, Origin
-from poseidon_reconciler.config.settings import ConfigError, Settings, read_start, read_token_file
+from poseidon_reconciler.config.settings import ConfigError, Settings
 from poseidon_reconciler.config.variables import PREFIX, read_nomad_variables, read_own_variables, variable_for
 from poseidon_reconciler.config.yaml_file import read_file
 from poseidon_reconciler.policy import quoted
-
-_FILES = (TOKEN_FILE, ("nomad", "ca_file"), CERT_FILE, KEY_FILE)
 
 
 def load(path: Path | None, environ: Mapping[str, str], *, read_files: bool = True) -> Settings:
@@ -120,13 +119,14 @@ def _read_named_files(given: Mapping[KeyPath, Given]) -> tuple[SecretStr | None,
     """The token of the token file, and what is wrong with the files that the settings name."""
     token = None
     problems = []
-    for path in _FILES:
-        text, origin = given.get(path, (None, None))
-        if text is None or origin is None:
+    for path, (text, origin) in given.items():
+        if text is None or not path[-1].endswith("_file"):
             continue
         try:
             if path == TOKEN_FILE:
                 token = read_token_file(Path(text))
+            elif path[-1] in ("token_file", "secret_file"):
+                read_token_file(Path(text))
             else:
                 read_start(Path(text), 1)
         except ValueError as error:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
+from poseidon_reconciler.config.checks import (
+    checked_address,
+    checked_namespace,
+    checked_region,
+    checked_token,
+    read_token_file,
+)
+from poseidon_reconciler.config.observing import (
+    FlightRecorderSettings,
+    HttpSettings,
+    LogSettings,
+    PoseidonSettings,
+    TelemetrySettings,
+    WebhookSettings,
+)
 from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy, PositiveDuration, Section, quoted
-
-_MAX_TOKEN_BYTES = 4097  # one more than a token may have
-_HOST = re.compile(r"\[[0-9a-f:.%\w]{2,64}\]|[\w.-]{1,253}")
 
 
 class ConfigError(ValueError):
@@ -25,47 +35,6 @@ class ConfigError(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(self.problems)
-
-
-def _checked_address(address: str) -> str:
-    """The address as `http(s)://host[:port]`; what may carry a password is never quoted."""
-    shown = "the address" if re.search(r"[@?#]", address) else quoted(address)
-    if address.lower().startswith("unix:"):
-        raise ValueError(f"{shown} is a Unix socket, which is not supported: give http://host:port")
-    try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError:
-        raise ValueError(f"{shown} is not an address such as http://127.0.0.1:4646") from None
-    host = f"[{parts.hostname}]" if "[" in parts.netloc else parts.hostname or ""
-    if parts.scheme not in {"http", "https"} or not _HOST.fullmatch(host) or port == 0:
-        raise ValueError(f"{shown} is not an address such as http://127.0.0.1:4646")
-    if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError(f"{shown} must end after the port and hold no user: http(s)://host:port")
-    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
-
-
-def _checked_namespace(name: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9-]{1,128}", name):
-        raise ValueError(f"{quoted(name)} is not the name of one namespace (letters, digits and hyphens)")
-    return name
-
-
-def _checked_region(name: str) -> str:
-    if not re.fullmatch(r"[\w.-]{1,128}", name):
-        raise ValueError(f"{quoted(name)} is not the name of a region")
-    return name
-
-
-def _checked_token(token: SecretStr) -> SecretStr:
-    if not re.fullmatch(r"[!-~]{1,4096}", token.get_secret_value()):
-        raise ValueError("not a token, which is one word without special characters")
-    return token
-
-
-def read_token_file(path: Path) -> SecretStr:
-    content = read_start(path, _MAX_TOKEN_BYTES)
-    return _checked_token(SecretStr(content.decode("ascii", "replace").strip()))
 
 
 class NomadSettings(Section):
@@ -83,15 +52,15 @@ class NomadSettings(Section):
         token: the ACL token as it was when the settings were loaded.
     """
 
-    address: Annotated[str, AfterValidator(_checked_address)] = "http://127.0.0.1:4646"
-    namespace: Annotated[str, AfterValidator(_checked_namespace)] = "default"
+    address: Annotated[str, AfterValidator(checked_address)] = "http://127.0.0.1:4646"
+    namespace: Annotated[str, AfterValidator(checked_namespace)] = "default"
     resync_interval_s: PositiveDuration = 300.0
-    region: Annotated[str, AfterValidator(_checked_region)] | None = None
+    region: Annotated[str, AfterValidator(checked_region)] | None = None
     token_file: Path | None = None
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
-    token: Annotated[SecretStr, AfterValidator(_checked_token)] | None = None
+    token: Annotated[SecretStr, AfterValidator(checked_token)] | None = None
 
     def read_token(self) -> SecretStr | None:
         """The token as of now: that in `token_file` where one is set, otherwise that of the environment.
@@ -115,13 +84,21 @@ class Settings(Section):
         pool: the policy of every environment that has none of its own.
         pace: the limits of the whole cluster.
         environments: complete policies by environment id: `pool`, overridden by what the entry sets.
-        state_dir: where the last known templates are kept over a restart; None keeps them in memory.
+        http, telemetry, poseidon, webhooks, log, flight_recorder: see each; `webhooks` by a name of one's choice.
+        state_dir: where the last known templates, pauses and recordings of anomalies are kept; None keeps them in
+            memory, or not at all.
     """
 
     nomad: NomadSettings = NomadSettings()
     pool: PoolPolicy = PoolPolicy()
     pace: PacePolicy = PacePolicy()
     environments: dict[str, PoolPolicy] = Field(default_factory=dict)
+    http: HttpSettings = HttpSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    poseidon: PoseidonSettings = PoseidonSettings()
+    webhooks: dict[str, WebhookSettings] = Field(default_factory=dict)
+    log: LogSettings = LogSettings()
+    flight_recorder: FlightRecorderSettings = FlightRecorderSettings()
     state_dir: Path | None = None
 
     @field_validator("environments")
@@ -141,12 +118,3 @@ class Settings(Section):
             pace=self.pace,
             environments=dict(self.environments),
         )
-
-
-def read_start(path: Path, max_bytes: int) -> bytes:
-    """The first bytes of a file. Raises ValueError with the reason where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(max_bytes)
-    except OSError as error:
-        raise ValueError((error.strerror or str(error)).lower()) from None

@@ -8,6 +8,7 @@ from poseidon_reconciler.config.given import (
     CERT_FILE,
     KEY_FILE,
     KEYS,
+    NAMED,
     TOKEN,
     KeyPath,
     Layer,
@@ -54,11 +55,10 @@ def read_own_variables(environ: Mapping[str, str]) -> Layer:
 
 
 def _wrongvariable_for(name: str, path: KeyPath) -> str | None:
-    environment_id = path[1:2] if path[0] == "environments" and len(path) == 3 else ()
-    if environment_id and (wrong := wrong_key(path[:2])):
+    member = path[:2] if path[0] in NAMED and len(path) == 3 else ()
+    if member and (wrong := wrong_key(member)):
         return wrong
-    environment = ("environments", *environment_id)
-    sections = [section for section in KEYS if section] + ([environment] if environment_id else [])
+    sections = [section for section in KEYS if section] + ([member] if member else [])
     known = [variable_for((*section, key)) for section in sections for key in keys_of(section)]
     known.append(variable_for(("state_dir",)))
     return None if name in known else "unknown variable" + did_you_mean(name, known, PREFIX)

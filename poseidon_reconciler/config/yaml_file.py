@@ -8,8 +8,9 @@ import yaml
 from yaml.composer import ComposerError
 from yaml.reader import ReaderError
 
+from poseidon_reconciler.config.checks import read_start
 from poseidon_reconciler.config.given import MAX_NAME_CHARS, TOKEN, KeyPath, Layer, Origin, is_value, shown, wrong_key
-from poseidon_reconciler.config.settings import ConfigError, read_start
+from poseidon_reconciler.config.settings import ConfigError
 from poseidon_reconciler.policy import quoted
 
 _MAX_FILE_BYTES = 1_000_000

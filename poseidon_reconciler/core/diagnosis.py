@@ -89,6 +89,12 @@ class Diagnosis:
         self.touched: dict[str, None] = {}
         self._due: list[tuple[float, str]] = []
 
+    def change_policy(self, policy: Policy) -> None:
+        """Judges everything anew by another policy, at the next update."""
+        self.policy = policy
+        self._policies, self._pool_policy = policy.environments, policy.pool
+        self.model.changed.update(self.model.jobs)
+
     def update(self, now: float) -> list[Change]:
         """Judges what changed and what is due at `now`; returns what became different."""
         changed = self.model.changed

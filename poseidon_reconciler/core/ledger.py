@@ -13,6 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from poseidon_reconciler.core.events import UNKNOWN
+
 ActionKind = Literal[
     "protect-job", "create-runner", "revive-environment", "restore-environment", "remove-job", "stop-surplus"
 ]
@@ -27,6 +29,17 @@ class Action(Struct, frozen=True, gc=False):
     job_id: str
     reason: str
     replaces: str | None = None
+
+
+class ActionOutcome(Struct, frozen=True, gc=False):
+    """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done.
+
+    `index` is the Raft index of what was registered, if anything was.
+    """
+
+    result: Literal["done", "not-done", "not-wanted", "unknown"]
+    detail: str
+    index: int = UNKNOWN
 
 
 class _Expected(Struct, gc=False):

@@ -21,9 +21,13 @@ class RateLimit:
     """
 
     def __init__(self, rate: float) -> None:
+        self.change(rate)
+        self._due = 0.0
+
+    def change(self, rate: float) -> None:
+        """Allows another rate from now on."""
         self._interval_s = 1 / rate
         self._burst_s = max(0.0, 1 - self._interval_s)
-        self._due = 0.0
 
     def take(self, now: float) -> bool:
         """Takes one if it may be taken now."""
@@ -41,6 +45,7 @@ class StormWatch:
     """Notices that many runners or nodes were lost within a short time, and when it has been quiet again.
 
     Attributes:
+        policy: what makes a storm.
         since: when the present storm began; None while there is none.
         until: when it ends if nothing else happens; None while there is none.
     """
@@ -49,7 +54,7 @@ class StormWatch:
         self.since: float | None = None
         self.until: float | None = None
         self._stirred = False
-        self._policy = policy
+        self.policy = policy
         self._last_disturbance = 0.0
         self._runners: dict[str, float] = {}
         self._nodes: dict[str, float] = {}
@@ -74,17 +79,17 @@ class StormWatch:
     def update(self, known_runners: int, known_nodes: int, now: float) -> None:
         """Begins, prolongs or ends a storm by what was noted and what time it is."""
         self._stirred = False
-        _expire(self._runners, now - self._policy.storm_window_s)
-        _expire(self._nodes, now - self._policy.storm_window_s)
+        _expire(self._runners, now - self.policy.storm_window_s)
+        _expire(self._nodes, now - self.policy.storm_window_s)
         if self.since is None:
-            share = self._policy.storm_share
+            share = self.policy.storm_share
             many_runners = len(self._runners) >= max(_LEAST_LOSSES_OF_A_STORM, share * known_runners)
             many_nodes = len(self._nodes) >= max(1, share * known_nodes)
             if not many_runners and not many_nodes:
                 return
             self.since = now
-        quiet = self._last_disturbance + self._policy.storm_settle_s
-        self.until = min(quiet, self.since + self._policy.storm_max_hold_s)
+        quiet = self._last_disturbance + self.policy.storm_settle_s
+        self.until = min(quiet, self.since + self.policy.storm_max_hold_s)
         if now >= self.until:
             self.since = self.until = None
             self._runners.clear()

@@ -22,6 +22,7 @@ from poseidon_reconciler.core.ids import refill_id, replacement_id, template_id
 from poseidon_reconciler.core.ledger import Action, ActionKind, Ledger
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
+from poseidon_reconciler.core.pauses import Pauses
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.retries import Patience, Retries
 from poseidon_reconciler.policy import Policy, format_duration
@@ -43,11 +44,13 @@ class Planner:
     """Decides on actions. It owns what it needs to remember of its own decisions, and nothing of the cluster.
 
     Attributes:
+        pauses: what is to be left alone; whoever changes them asks for a plan of everything (`reconsider`).
         protects: whether jobs at risk are protected where their policy says so; off for servers that do not end them.
     """
 
     def __init__(self, model: Model, diagnosis: Diagnosis, policy: Policy) -> None:
         self.ledger = Ledger()
+        self.pauses = Pauses(policy)
         self.protects = True
         self._model = model
         self._diagnosis = diagnosis
@@ -80,6 +83,20 @@ class Planner:
         self._revivals = Patience()
         self._repeats.clear()
         self._due_at = None
+
+    def change_policy(self, policy: Policy) -> None:
+        """Plans by another policy from now on."""
+        self._policy = self.pauses.policy = policy
+        self._storm.policy = policy.pace
+        self._protects.change(policy.pace.max_protects_per_second)
+        self._creates.change(policy.pace.max_creates_per_second)
+        self._removes.change(policy.pace.max_creates_per_second)
+        self.reconsider()
+
+    def reconsider(self) -> None:
+        """Has the next plan look at every environment again."""
+        self._diagnosis.touched.update(dict.fromkeys(self._diagnosis.pools))
+        self._to_protect.update(self._diagnosis.at_risk)
 
     def forget(self, jobs: list[Job]) -> None:
         """Drops what is remembered of jobs that the model has forgotten."""
@@ -242,7 +259,7 @@ class Planner:
         actions = []
         for job in sorted(self._to_protect.values(), key=lambda job: job.kind):  # environments first
             if self._wants_protection(job):
-                if self._would_double(job, now):
+                if self._is_paused(job.environment_id, now) or self._would_double(job, now):
                     continue
                 if not self._protects.take(now):
                     self._wake_at(self._protects.next_at())
@@ -277,6 +294,8 @@ class Planner:
         actions = []
         for action in list(self._repeats.values()):
             if self.ledger.is_expected(action.job_id):
+                if self._is_paused(action.environment_id, now):
+                    continue
                 if self._is_too_much(action.environment_id):
                     # If it is there, it is too much; if the next list does not have it, it was never made.
                     self.ledger.confirm(action.job_id, self._model.index)
@@ -299,14 +318,21 @@ class Planner:
 
     def _repair(self, now: float) -> list[Action]:
         actions: list[Action] = []
-        for environment_id in self._open:
+        wanting = [environment_id for environment_id in self._open if not self._is_paused(environment_id, now)]
+        for environment_id in wanting:
             actions += self._mend_environment(environment_id, now)
-        for pool in sorted(map(self._diagnosis.pools.__getitem__, self._open), key=self._fullness):
+        for pool in sorted(map(self._diagnosis.pools.__getitem__, wanting), key=self._fullness):
             actions += self._create(pool, self._room_to_start(), now)
-        for environment_id in list(self._open):
+        for environment_id in wanting:
             actions += self._remove(self._diagnosis.pools[environment_id], now)
             self._assess(environment_id, now)
         return actions
+
+    def _is_paused(self, environment_id: str, now: float) -> bool:
+        pause = self.pauses.of(environment_id, now)
+        if pause is not None:
+            self._wake_at(pause.until)
+        return pause is not None
 
     def _fullness(self, pool: Pool) -> tuple[float, str]:
         return pool.count("idle") / max(1, self.target(pool.environment_id) or 0), pool.environment_id
@@ -402,6 +428,9 @@ class Planner:
     def _environment_holds(self, environment_id: str, now: float) -> list[Hold]:
         state, _, _ = self._diagnosis.environment_state(environment_id)
         pool = self._diagnosis.pools[environment_id]
+        pause = self.pauses.of(environment_id, now)
+        if pause is not None:
+            return [Hold(environment_id, f"paused: {pause.reason}", pause.until)]
         holds = []
         if state == "stopped" and pool.has_runners:
             holds.append(Hold(environment_id, "the environment was stopped by somebody: hands off", None))

@@ -12,6 +12,7 @@ from poseidon_reconciler.core.diagnosis import Change, Diagnosis
 from poseidon_reconciler.core.events import Frame, Snapshot
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.model import Model
+from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.plan import Planner
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.registry import RETENTION_S
@@ -60,6 +61,22 @@ class Reconciler:
             for environment_id in self.planner.ledger.lapse(snapshot.indexes["Jobs"], self.model.jobs):
                 self.diagnosis.touched[environment_id] = None
         return self._decide()._replace(new_epoch=new_epoch)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Judges and plans by another policy from the next step on; its namespace must be the same."""
+        self.policy = policy
+        self.diagnosis.change_policy(policy)
+        self.planner.change_policy(policy)
+
+    def pause(self, pause: Pause) -> None:
+        """Leaves something alone from the next step on."""
+        self.planner.pauses.set(pause)
+        self.planner.reconsider()
+
+    def resume(self, environment_id: str | None) -> None:
+        """Ends a pause that was set, from the next step on."""
+        self.planner.pauses.lift(environment_id)
+        self.planner.reconsider()
 
     def connection_opened(self) -> None:
         """A new stream was opened: lists that follow must be newer than all that was seen until now."""

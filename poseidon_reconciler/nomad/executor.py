@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Final
 
 from poseidon_reconciler.core.ids import Kind, parse_job_id
@@ -57,6 +58,10 @@ class Executor:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._tools = Tools(api, policy, templates, dry_run, sleep)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Acts by another policy from the next action on."""
+        self._tools = replace(self._tools, policy=policy)
 
     async def execute(self, action: Action, stamp: Stamp, as_of: AsOf) -> Executed:
         """Executes one action. `as_of`: what the model knew of the job that it is about, or that a new one replaces."""

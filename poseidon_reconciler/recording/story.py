@@ -5,7 +5,7 @@ Everything that is shown of a replay, on a terminal, as JSON or as a page, is ma
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -13,10 +13,7 @@ from poseidon_reconciler.core.evidence import Evidence, evidence_for
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.plan import Hold
 from poseidon_reconciler.core.reconciler import Reconciler, Step
-
-POOL_STATES: Final = (
-    "idle", "used", "starting", "recovering", "blocked", "disconnected", "leaving", "lost"
-)  # fmt: skip
+from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow, environment_rows, target_of
 
 EntryKind = Literal["verdict", "action", "node", "connection"]
 
@@ -58,25 +55,6 @@ class Loss(Struct, frozen=True):
     rule: str
     node: str
     evidence: list[Evidence]
-
-
-class EnvironmentRow(Struct, frozen=True):
-    """An environment at the end, by the names of the contract."""
-
-    state: str
-    cause: str | None
-    rule: str
-    target: int | None
-    idle: int
-    used: int
-    starting: int
-    recovering: int
-    blocked: int
-    disconnected: int
-    leaving: int
-    lost: int
-    deficit: int
-    surplus: int
 
 
 class JobRow(Struct, frozen=True):
@@ -149,7 +127,7 @@ class Storyteller:
             self.story.actions.append(action)
             self._add(action.at, "action", action.environment_id, action.job_id, f"{action.kind}: {action.reason}")
         for environment_id in self._core.model.environments:
-            if self._targets.get(environment_id) != (target := self._target(environment_id)):
+            if self._targets.get(environment_id) != (target := target_of(self._core, environment_id)):
                 self._targets[environment_id] = target
                 touched[environment_id] = None
         for environment_id in touched:
@@ -162,7 +140,7 @@ class Storyteller:
     def conclude(self) -> Story:
         """Adds how everything stands at the end, and returns the story."""
         core, story = self._core, self.story
-        story.environments = {id_: self._environment_row(id_) for id_ in sorted(core.diagnosis.pools, key=_numeric)}
+        story.environments = environment_rows(core)
         story.jobs = {id_: self._job_row(id_) for id_ in sorted(core.diagnosis.verdicts)}
         story.holds = core.planner.holds(core.now)
         return story
@@ -199,32 +177,11 @@ class Storyteller:
         pool = self._core.diagnosis.pools.get(environment_id)
         if pool is None:
             return
-        sample = Sample(at, tuple(map(pool.count, POOL_STATES)), self._target(environment_id))
+        sample = Sample(at, tuple(map(pool.count, POOL_STATES)), target_of(self._core, environment_id))
         samples = self.story.samples.setdefault(environment_id, [])
         if samples and samples[-1].at == at:
             samples.pop()
         samples.append(sample)
-
-    def _target(self, environment_id: str) -> int | None:
-        environment = self._core.model.environments.get(environment_id)
-        template = environment.template if environment is not None else None
-        return template.target if template is not None else None
-
-    def _environment_row(self, environment_id: str) -> EnvironmentRow:
-        core = self._core
-        pool = core.diagnosis.pools[environment_id]
-        state, rule, cause = core.diagnosis.environment_state(environment_id)
-        target = self._target(environment_id)
-        numbers = dict(zip(POOL_STATES, map(pool.count, POOL_STATES), strict=True))
-        return EnvironmentRow(
-            state=state,
-            cause=cause,
-            rule=rule,
-            target=target,
-            **numbers,
-            deficit=core.planner.deficit(environment_id),
-            surplus=max(0, pool.counting - target) if target is not None else 0,
-        )
 
     def _job_row(self, job_id: str) -> JobRow:
         core = self._core
@@ -249,7 +206,3 @@ class Storyteller:
             return None
         node = self._core.model.nodes.get(current.data.node_id)
         return (node.name if node is not None else "") or current.data.node_name or current.data.node_id or None
-
-
-def _numeric(environment_id: str) -> int:
-    return int(environment_id)

@@ -16,8 +16,9 @@ from rich.text import Text
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
 from poseidon_reconciler.core.printable import printable
+from poseidon_reconciler.core.status import POOL_STATES
 from poseidon_reconciler.policy import format_duration
-from poseidon_reconciler.recording.story import POOL_STATES, Entry, Story
+from poseidon_reconciler.recording.story import Entry, Story
 
 _STYLES: Final = {
     "idle": "green",

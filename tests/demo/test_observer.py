@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from poseidon_reconciler.app.demo.feed import Feed
 from poseidon_reconciler.app.demo.observer import DemoObserver
-from poseidon_reconciler.controller import ActionOutcome
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 
 ACTION = Action(1.0, "create-runner", "10", "10-a", "the pool is short")

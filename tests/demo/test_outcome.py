@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from poseidon_reconciler.app.demo.outcome import Outcome
-from poseidon_reconciler.recording.story import EnvironmentRow
+from poseidon_reconciler.core.status import EnvironmentRow
 
 ROW = EnvironmentRow(
     state="active", cause=None, rule="running", target=4, idle=4, used=0, starting=0, recovering=0, blocked=0,

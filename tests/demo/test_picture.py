@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from poseidon_reconciler.app.demo.picture import nodes_table, pool_picture
-from poseidon_reconciler.recording.story import POOL_STATES
+from poseidon_reconciler.core.status import POOL_STATES
 from tests.demo.clusters import empty, fill, key
 from tests.twin.labs import newest
 

@@ -8,14 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from poseidon_reconciler.app.demo import stage as module
-from poseidon_reconciler.app.demo.judge import environment_rows
 from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
 from poseidon_reconciler.app.demo.stage import Setting, Stage
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.reconciler import Reconciler
+from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.policy import PoolPolicy
-from poseidon_reconciler.recording.story import EnvironmentRow
 
 PEACEFUL = Setting(
     DEMO_SCENARIOS["restart-together-2s"], Settings(), poseidon=False, runners=2, speed=10.0

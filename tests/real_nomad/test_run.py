@@ -12,8 +12,7 @@ import pytest
 
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import load
-from poseidon_reconciler.controller import ActionOutcome
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 from tests.real_nomad.lab import Lab
 from tests.real_nomad.test_trap import (

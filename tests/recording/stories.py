@@ -8,7 +8,8 @@ from typing import Any, Final
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.plan import Hold
-from poseidon_reconciler.recording.story import POOL_STATES, EnvironmentRow, JobRow, Loss, NodeChange, Sample, Story
+from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow
+from poseidon_reconciler.recording.story import JobRow, Loss, NodeChange, Sample, Story
 
 START: Final = 1_796_061_600.0  # 2026-11-30 18:00 UTC
 RUNNER: Final = "10-6cad3a50-ece9-11f1-bda2-02fc00000001"

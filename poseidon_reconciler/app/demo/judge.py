@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from poseidon_reconciler.core.diagnosis import Change
 from poseidon_reconciler.core.events import read_line
 from poseidon_reconciler.core.reconciler import Reconciler, Step
+from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow, environment_rows
 from poseidon_reconciler.policy import Policy
-from poseidon_reconciler.recording.story import POOL_STATES, EnvironmentRow, Storyteller
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.documents import frame
 from poseidon_reconciler.twin.events import Batch
@@ -60,8 +60,3 @@ class Judge:
         """How many runners of an environment are in each state."""
         pool = self.core.diagnosis.pools.get(environment_id)
         return {state: pool.count(state) if pool is not None else 0 for state in POOL_STATES}
-
-
-def environment_rows(core: Reconciler) -> dict[str, EnvironmentRow]:
-    """How each environment stands, as a core sees it."""
-    return Storyteller(core).conclude().environments

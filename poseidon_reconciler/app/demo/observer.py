@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from poseidon_reconciler.app.demo.feed import Feed, Kind
-from poseidon_reconciler.controller import ActionOutcome
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 
 

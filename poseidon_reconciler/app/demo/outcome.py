@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from poseidon_reconciler.core.status import EnvironmentRow
 from poseidon_reconciler.policy import format_duration
-from poseidon_reconciler.recording.story import EnvironmentRow
 
 
 class Outcome(Struct, frozen=True):

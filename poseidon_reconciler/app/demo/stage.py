@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from poseidon_reconciler.app.demo.ending import Ending
 from poseidon_reconciler.app.demo.feed import Feed
-from poseidon_reconciler.app.demo.judge import Judge, environment_rows
+from poseidon_reconciler.app.demo.judge import Judge
 from poseidon_reconciler.app.demo.observer import DemoObserver
 from poseidon_reconciler.app.demo.outcome import Outcome
 from poseidon_reconciler.app.demo.play import Play, warm_cluster
@@ -23,7 +23,7 @@ from poseidon_reconciler.app.demo.watch import Watch
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import NomadSettings, Settings
 from poseidon_reconciler.core.diagnosis import Change
-from poseidon_reconciler.recording.story import EnvironmentRow
+from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.twin.clock import RealClock
 from poseidon_reconciler.twin.events import Batch
 from poseidon_reconciler.twin.listening import listen

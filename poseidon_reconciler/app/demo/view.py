@@ -16,7 +16,7 @@ from poseidon_reconciler.app.demo.outcome import Outcome
 from poseidon_reconciler.app.demo.picture import nodes_table, pool_picture
 from poseidon_reconciler.app.demo.stage import LEARNERS, Stage
 from poseidon_reconciler.core.printable import printable
-from poseidon_reconciler.recording.story import POOL_STATES, EnvironmentRow
+from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow
 
 _STYLES: Final = {
     "failure": "bold red",

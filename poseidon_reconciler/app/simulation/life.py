@@ -17,10 +17,10 @@ from poseidon_reconciler.app.simulation.transport import Servers, SimulatedTrans
 from poseidon_reconciler.app.simulation.weather import Weather
 from poseidon_reconciler.app.simulation.wire import SimulatedStream, Switchboard
 from poseidon_reconciler.config import Settings
-from poseidon_reconciler.controller import ActionOutcome, Controller
+from poseidon_reconciler.controller import Controller
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.journal import Journal
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.nomad.connection import Connection
 

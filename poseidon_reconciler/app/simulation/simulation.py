@@ -26,8 +26,7 @@ from poseidon_reconciler.app.simulation.truth import Truth
 from poseidon_reconciler.app.simulation.weather import Fate
 from poseidon_reconciler.app.simulation.wire import Connection, Lines
 from poseidon_reconciler.app.simulation.wording import describe
-from poseidon_reconciler.controller import ActionOutcome
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.nomad.outcomes import Answer
 from poseidon_reconciler.nomad.transport import Request

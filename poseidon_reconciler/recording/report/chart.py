@@ -13,12 +13,12 @@ from itertools import accumulate, repeat
 from operator import mul
 from typing import Final, NamedTuple
 
+from poseidon_reconciler.core.status import POOL_STATES
 from poseidon_reconciler.recording.report.markup import Element, element
 from poseidon_reconciler.recording.report.paths import Place, area, line, percent
 from poseidon_reconciler.recording.report.states import STACK, filling
 from poseidon_reconciler.recording.report.steps import Step
 from poseidon_reconciler.recording.report.timescale import TimeScale
-from poseidon_reconciler.recording.story import POOL_STATES
 
 HEIGHT_PX: Final = 240
 _MOST_RULES: Final = 5

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow
 from poseidon_reconciler.recording.report.markup import Child, Element, element
 from poseidon_reconciler.recording.report.states import MEANINGS, STACK, swatch
 from poseidon_reconciler.recording.report.tables import Column, table
 from poseidon_reconciler.recording.report.timescale import TimeScale
-from poseidon_reconciler.recording.story import POOL_STATES, EnvironmentRow, Sample, Story
+from poseidon_reconciler.recording.story import Sample, Story
 
 
 class _Numbers(NamedTuple):

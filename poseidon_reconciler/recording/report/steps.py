@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from poseidon_reconciler.recording.story import POOL_STATES, Sample
+from poseidon_reconciler.core.status import POOL_STATES
+from poseidon_reconciler.recording.story import Sample
 
 _IDLE: Final = POOL_STATES.index("idle")
 # The most of each state, the fewest idle, the last one.

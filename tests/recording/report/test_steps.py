@@ -7,8 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poseidon_reconciler.core.status import POOL_STATES
 from poseidon_reconciler.recording.report.steps import steps
-from poseidon_reconciler.recording.story import POOL_STATES, Sample
+from poseidon_reconciler.recording.story import Sample
 from tests.recording.stories import sample
 
 COLUMNS = 2
