@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from poseidon_reconciler.core.events import UNKNOWN, Line, Snapshot
+from poseidon_reconciler.core.events import Line, Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
@@ -321,12 +321,7 @@ class Controller:
     def _take_outcome(self, ended: _ActionEnded) -> None:
         action, outcome = ended.action, ended.outcome
         self._observer.acted(action, outcome)
-        if outcome.result == "done":
-            index = outcome.index if outcome.index != UNKNOWN else self.core.model.index
-            self.core.planner.succeeded(action, index)
-            return
-        may_be_done = outcome.result == "unknown"
-        self.core.planner.failed(action, outcome.detail, self._clock(), may_be_done=may_be_done)
+        self.core.planner.take_outcome(action, outcome, self._clock())
         if outcome.result == "not-wanted" and self.synced:
             # The world is not what the model says; the stream will not tell what it has left out.
             self._doubt(f"{action.kind} {action.job_id} was not confirmed: {outcome.detail}")

@@ -308,13 +308,13 @@ async def test_what_fails_is_tried_again_after_waits_that_grow_and_a_success_end
         begun = [at for at, _ in r.actions.of("remove-job")]
         waits = [round(later - earlier) for earlier, later in pairwise(begun)]
         assert waits == [2, 4, 8, 16]
-        assert f"remove-job {runner(0)}: no leader" in {hold.reason for hold in r.core.planner.holds(now())}
+        assert f"remove-job {runner(0)}: no leader" in {hold.reason for hold in r.core.holds(now())}
 
         r.actions.answer = lambda _: DONE
         await asyncio.sleep(200)
 
         assert len(r.actions.of("remove-job")) == 6
-        assert r.core.planner.holds(now()) == []
+        assert r.core.holds(now()) == []
 
 
 @in_virtual_time

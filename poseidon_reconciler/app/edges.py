@@ -107,5 +107,5 @@ class NomadActions:
         as_of = AsOf.of(subject) if subject is not None else AsOf()
         executed = await self._executor.execute(action, Stamp(f"{self._run_id}/{next(self._numbers)}"), as_of)
         if executed.outcome in ("done", "already") or (self._dry_run and executed.outcome == "skipped"):
-            return ActionOutcome("done", executed.detail, executed.index)
-        return ActionOutcome(_RESULTS[executed.outcome], executed.detail)
+            return ActionOutcome("done", executed.detail, executed.index, executed.trouble)
+        return ActionOutcome(_RESULTS[executed.outcome], executed.detail, trouble=executed.trouble)

@@ -161,7 +161,7 @@ class Running:
             self._opened.clear()
             versions = await self._api.read_server_versions()
             needed = needs_protection(versions.value if isinstance(versions, Ok) else ())
-            if needed != self.core.planner.protects:
-                self.core.planner.protects = needed
+            if needed != self.core.planner.protection.wanted:
+                self.core.planner.protection.wanted = needed
                 why = "may end" if needed else "do not end"
                 self._observer.noted("protection-on" if needed else "protection-off", f"the servers {why} living jobs")

@@ -38,6 +38,11 @@ class Deficit:
         """How many have been lacking for at least `age_s`."""
         return sum(number for since, number in self._layers if since + age_s <= now)
 
+    @property
+    def since(self) -> float | None:
+        """Since when the first of them has been lacking; None if none is."""
+        return self._layers[0][0] if self._layers else None
+
     def next_at(self, age_s: float, now: float) -> float | None:
         """When the next will have been lacking for `age_s`."""
         return next((since + age_s for since, _ in self._layers if since + age_s > now), None)

@@ -48,6 +48,10 @@ class Disconnect(_Wire):
     lost_after: Nanoseconds | None = None
 
 
+class Volume(_Wire):
+    type: str = ""
+
+
 class TaskGroup(_Wire):
     name: str
     count: int = 0
@@ -56,6 +60,7 @@ class TaskGroup(_Wire):
     max_client_disconnect: Nanoseconds | None = None
     disconnect: Disconnect | None = None
     tasks: list[Task] | None = None
+    volumes: dict[str, Volume] | None = None
 
 
 class JobPayload(_Wire):

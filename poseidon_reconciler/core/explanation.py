@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from poseidon_reconciler.core.diagnosis import Verdict
 from poseidon_reconciler.core.evidence import Evidence, evidence_for
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ids import template_id
-from poseidon_reconciler.core.plan import Hold
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.rules import table_for
@@ -45,6 +45,8 @@ class EnvironmentExplanation(Struct, frozen=True):
     target: int | None
     states: dict[str, int]
     deficit: int
+    surplus: int
+    surplus_story: str
     expected: int
     causes: dict[str, int]
     holds: list[Hold]
@@ -89,7 +91,7 @@ def explain_environment(core: Reconciler, environment_id: str) -> EnvironmentExp
         return None
     state, rule, cause = core.diagnosis.environment_state(environment_id)
     template = core.model.jobs.get(template_id(environment_id))
-    holds = [hold for hold in core.planner.holds(core.now) if hold.environment_id in (None, environment_id)]
+    holds = [hold for hold in core.holds(core.now) if hold.environment_id in (None, environment_id)]
     return EnvironmentExplanation(
         environment_id=environment_id,
         state=state,
@@ -98,6 +100,8 @@ def explain_environment(core: Reconciler, environment_id: str) -> EnvironmentExp
         target=template.target if template is not None else None,
         states={name: number for name, number in sorted(pool.states.items()) if number},
         deficit=core.planner.deficit(environment_id),
+        surplus=core.planner.surplus.size(environment_id),
+        surplus_story=core.planner.surplus.story(environment_id),
         expected=core.planner.ledger.expected_in(environment_id),
         causes=dict(core.diagnosis.lost_causes(environment_id)),
         holds=holds,

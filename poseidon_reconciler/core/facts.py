@@ -161,8 +161,11 @@ class Facts(Struct, gc=False):
             # An agent that is back ends what its servers know nothing of any more.
             return max(since, self.job.gone_at) + self._ending_s
         # A node that is back has not said yet what became of the copy; it will, or be removed.
+        # And a volume stays claimed for the copy, whether that runs or not, until its node or an operator tells.
         stop_after_s = self.job.stop_after_s
-        return None if stop_after_s is None else since + stop_after_s + self._ending_s
+        if stop_after_s is None or self.job.holds_volume:
+            return None
+        return since + stop_after_s + self._ending_s
 
     @property
     def _ending_s(self) -> float:

@@ -51,6 +51,14 @@ def replacement_id(environment_id: str, replaces: str, create_index: int) -> str
     return f"{environment_id}-{uuid.uuid5(_NAMESPACE, f'replace {replaces} {create_index}')}"
 
 
+def is_derived(job_id: str) -> bool:
+    """Whether a runner's name was derived, by us or by another instance, and not drawn by Poseidon."""
+    try:
+        return uuid.UUID(job_id.partition("-")[2]).version == 5
+    except ValueError:
+        return False
+
+
 def refill_id(environment_id: str, template_version: int, number: int) -> str:
     """The id of the `number`-th runner that replaces nothing known.
 

@@ -34,12 +34,14 @@ class Action(Struct, frozen=True, gc=False):
 class ActionOutcome(Struct, frozen=True, gc=False):
     """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done.
 
-    `index` is the Raft index of what was registered, if anything was.
+    `index` is the Raft index of what was registered, if anything was; `trouble` is what was read of the job that it was
+    about: what its agent or the scheduler said of why it did not run.
     """
 
     result: Literal["done", "not-done", "not-wanted", "unknown"]
     detail: str
     index: int = UNKNOWN
+    trouble: str = ""
 
 
 class _Expected(Struct, gc=False):

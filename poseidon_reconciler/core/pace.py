@@ -41,6 +41,22 @@ class RateLimit:
         return self._due - self._burst_s
 
 
+class Alarm:
+    """When to look again: the earliest time that anybody asked for since it was cleared; None if nobody did."""
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+
+    def set(self, at: float | None) -> None:
+        """Asks for a time; None asks for nothing."""
+        if at is not None and (self.at is None or at < self.at):
+            self.at = at
+
+    def clear(self) -> None:
+        """Forgets what was asked for."""
+        self.at = None
+
+
 class StormWatch:
     """Notices that many runners or nodes were lost within a short time, and when it has been quiet again.
 

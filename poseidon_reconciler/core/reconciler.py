@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis
 from poseidon_reconciler.core.events import Frame, Snapshot
+from poseidon_reconciler.core.holds import Hold, current_holds
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.pauses import Pause
@@ -86,6 +87,10 @@ class Reconciler:
         """Lets time pass up to `now`."""
         self.now = max(now, self.now)
         return self._decide()
+
+    def holds(self, now: float) -> list[Hold]:
+        """What is wanted and not done at `now`, and why."""
+        return current_holds(self.planner, now)
 
     def next_due(self) -> float | None:
         """When something changes by time alone, if nothing comes in before; None if never."""

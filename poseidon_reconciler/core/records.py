@@ -98,6 +98,7 @@ class Job(Struct, gc=False):
         target: the pool's target size (environments); None where unknown or no number.
         stop_after_s, kill_timeout_s: how long an agent without a server leaves the task running (None: for ever),
             and how long the task may take to end.
+        holds_volume: whether it claims a volume, which its old copy may hold for longer than it runs.
         gone, gone_index: why the job is no more, and the index at which that was known.
         quiet_since: when anything last happened that could bring the job (back) to life.
         statuses: the statuses seen at `modify_index`, in order: two lines may tell of one index.
@@ -120,6 +121,7 @@ class Job(Struct, gc=False):
     target: int | None = None
     stop_after_s: float | None = None
     kill_timeout_s: float = 5.0
+    holds_volume: bool = False
     origin: Origin = Origin(UNKNOWN, "")
     statuses: tuple[str, ...] = ()
     gone: GoneCause | None = None
@@ -163,6 +165,7 @@ class Job(Struct, gc=False):
                 stop_after = disconnect.stop_on_client_after if disconnect else None
                 stop_after = stop_after or group.stop_after_client_disconnect
                 self.stop_after_s = stop_after / 1e9 if stop_after else None
+                self.holds_volume = bool(group.volumes)
                 self.kill_timeout_s = max(((task.kill_timeout or 0) / 1e9 for task in group.tasks or ()), default=0.0)
 
     def begin_anew(self, now: float) -> None:

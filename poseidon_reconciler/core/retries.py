@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from poseidon_reconciler.core.ledger import Action, ActionKind
 
@@ -25,10 +25,12 @@ class Patience:
 
     def __init__(self) -> None:
         self._tries: dict[str, int] = {}
+        self._tried_at: dict[str, float] = {}
         self._ready_at: dict[str, float] = {}
 
     def tried(self, key: str, now: float) -> None:
         """It is tried now; the next try waits for what this one's failure costs."""
+        self._tried_at[key] = now
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         self._ready_at[key] = now + min(_FIRST_PATIENCE_S * 2 ** min(tries - 1, 30), _LONGEST_PATIENCE_S)
 
@@ -36,18 +38,34 @@ class Patience:
         """From when on it may be tried."""
         return self._ready_at.get(key, 0.0)
 
+    def tried_at(self, key: str) -> float | None:
+        """When it was tried last; None if it never was."""
+        return self._tried_at.get(key)
+
     def ended(self, key: str, since: float, now: float) -> None:
         """What had been tried lasted from `since` until now; long enough, and the next failure is a first one again."""
         if now - since >= _LASTED_S:
             self._tries.pop(key, None)
+            self._tried_at.pop(key, None)
             self._ready_at.pop(key, None)
+
+
+class Waiting(NamedTuple):
+    """A failed action that may be decided on again at `until`; `repeat`: as it was, because it may have been done."""
+
+    until: float
+    order: int
+    action: Action
+    detail: str
+    failed_at: float
+    repeat: bool
 
 
 class Retries:
     """The failed actions that wait."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, Action, str, bool]] = []
+        self._waiting: list[Waiting] = []
         self._failures: dict[tuple[str, ActionKind], int] = {}
         self._order = itertools.count()
 
@@ -56,22 +74,21 @@ class Retries:
         key = (action.environment_id, action.kind)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         wait_s = min(_FIRST_WAIT_S * 2 ** min(failures - 1, 30), _LONGEST_WAIT_S)
-        heapq.heappush(self._waiting, (now + wait_s, next(self._order), action, detail, repeat))
+        heapq.heappush(self._waiting, Waiting(now + wait_s, next(self._order), action, detail, now, repeat))
 
     def succeeded(self, action: Action) -> None:
         """The next failure of this kind in this environment is a first one again."""
         self._failures.pop((action.environment_id, action.kind), None)
 
-    def due(self, now: float) -> Iterator[tuple[Action, bool]]:
-        """Takes out the actions that have waited long enough, each with whether it is to be repeated as it was."""
-        while self._waiting and self._waiting[0][0] <= now:
-            _, _, action, _, repeat = heapq.heappop(self._waiting)
-            yield action, repeat
+    def due(self, now: float) -> Iterator[Waiting]:
+        """Takes out the actions that have waited long enough."""
+        while self._waiting and self._waiting[0].until <= now:
+            yield heapq.heappop(self._waiting)
 
     def next_at(self) -> float | None:
         """When the next will have waited long enough."""
-        return self._waiting[0][0] if self._waiting else None
+        return self._waiting[0].until if self._waiting else None
 
-    def waiting(self) -> list[tuple[Action, str, float]]:
-        """What waits, why, and until when."""
-        return [(action, detail, until) for until, _, action, detail, _ in sorted(self._waiting)]
+    def waiting(self) -> list[Waiting]:
+        """What waits, the next first."""
+        return sorted(self._waiting)

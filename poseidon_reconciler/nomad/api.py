@@ -19,7 +19,6 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from poseidon_reconciler.core.events import (
     UNKNOWN,
-    AllocationPayload,
     EvaluationPayload,
     JobPayload,
     NodePayload,
@@ -37,6 +36,7 @@ from poseidon_reconciler.nomad.outcomes import (
 )
 from poseidon_reconciler.nomad.pages import Page, read_pages
 from poseidon_reconciler.nomad.transport import Endpoint, Request, Transport
+from poseidon_reconciler.nomad.trouble import ToldAllocation
 
 T = TypeVar("T")
 
@@ -143,10 +143,10 @@ class Api:
         """A job by its exact id, as of an index of at least `not_before`."""
         return await self._read(Request("get", "job", (_quoted(job_id),)), _read_job, not_before)
 
-    async def read_job_allocations(self, job_id: str, *, not_before: int = UNKNOWN) -> Outcome[list[AllocationPayload]]:
+    async def read_job_allocations(self, job_id: str, *, not_before: int = UNKNOWN) -> Outcome[list[ToldAllocation]]:
         """The allocations of this job; not those of a job that had its id before."""
         request = Request("get", "job", (_quoted(job_id), "allocations"))
-        return await self._read(request, _reader(list[AllocationPayload] | None, list), not_before)
+        return await self._read(request, _reader(list[ToldAllocation] | None, list), not_before)
 
     async def read_job_evaluations(self, job_id: str, *, not_before: int = UNKNOWN) -> Outcome[list[EvaluationPayload]]:
         """The evaluations that Nomad still keeps of this job."""

@@ -16,6 +16,7 @@ from poseidon_reconciler.core.facts import UNREACHABLE
 from poseidon_reconciler.core.records import LIVE_EVALUATION, Job
 from poseidon_reconciler.nomad.api import Api, JobRead
 from poseidon_reconciler.nomad.outcomes import Failure, NotFound, Ok
+from poseidon_reconciler.nomad.trouble import ToldAllocation, trouble_of
 from poseidon_reconciler.policy import PoolPolicy
 
 _PLACED: Final = frozenset({"running", "pending", "unknown"})
@@ -47,12 +48,12 @@ class View:
     """A job with all that hangs on it. `out_of_reach`: the nodes with its allocations that have lost their servers."""
 
     job: JobRead
-    allocations: list[AllocationPayload]
+    allocations: list[ToldAllocation]
     evaluations: list[EvaluationPayload]
     out_of_reach: frozenset[str] = frozenset()
 
     @property
-    def placed(self) -> list[AllocationPayload]:
+    def placed(self) -> list[ToldAllocation]:
         """The allocations that Nomad wants to run and that have not ended."""
         return [a for a in self.allocations if a.desired_status == "run" and a.client_status in _PLACED]
 
@@ -67,6 +68,11 @@ class View:
     def used(self) -> bool:
         groups = self.job.payload.task_groups or ()
         return any((group.meta or {}).get("used") == "true" for group in groups if group.name == "config")
+
+    @property
+    def trouble(self) -> str:
+        """What Nomad says of why the job does not run; empty if nothing."""
+        return trouble_of(self.allocations, self.evaluations)
 
     @property
     def at_risk(self) -> bool:

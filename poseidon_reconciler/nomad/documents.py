@@ -21,6 +21,7 @@ DECISION: Final = f"{CREATOR}.decision"
 TRACE_ID: Final = f"{CREATOR}.trace-id"
 PROTECTED: Final = f"{CREATOR}.protected"
 REVIVED: Final = f"{CREATOR}.revived"
+STOPPED: Final = f"{CREATOR}.stopped"
 
 # What a server says about a job, and does not want to be told.
 _SET_BY_SERVER: Final = frozenset(
@@ -98,6 +99,17 @@ def revived(job: Document, stamp: Stamp) -> Document:
     """
     document = _touched(job, REVIVED, stamp)
     document["Stop"] = False
+    return document
+
+
+def stopped(job: Document, stamp: Stamp) -> Document:
+    """The job as it is, but stopped: what a deregistration does, only that it can depend on the job's index.
+
+    Raises:
+        DocumentError: the job has no group `config`.
+    """
+    document = _touched(job, STOPPED, stamp)
+    document["Stop"] = True
     return document
 
 

@@ -32,6 +32,7 @@ class Executed:
         detail: what was seen, in one line.
         index: the job's new `JobModifyIndex`; `UNKNOWN` where nothing was registered.
         cause: what Nomad answered, where that is the reason.
+        trouble: why the job that it was about does not run, where that was read.
     """
 
     action: Action
@@ -39,6 +40,7 @@ class Executed:
     detail: str
     index: int = UNKNOWN
     cause: Failure | None = None
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

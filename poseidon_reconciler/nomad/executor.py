@@ -21,6 +21,7 @@ from poseidon_reconciler.nomad.documents import DocumentError, Stamp
 from poseidon_reconciler.nomad.execution import Executed, Task, Tools
 from poseidon_reconciler.nomad.protecting import protect_job
 from poseidon_reconciler.nomad.repairing import remove_job, revive_environment
+from poseidon_reconciler.nomad.trimming import stop_surplus
 from poseidon_reconciler.policy import Policy
 
 _ACTIONS: Final[dict[ActionKind, Callable[[Tools, Task], Awaitable[Executed]]]] = {
@@ -29,6 +30,7 @@ _ACTIONS: Final[dict[ActionKind, Callable[[Tools, Task], Awaitable[Executed]]]] 
     "revive-environment": revive_environment,
     "restore-environment": restore_environment,
     "remove-job": remove_job,
+    "stop-surplus": stop_surplus,
 }
 # What an action may be about: an environment's own job is never removed, a runner never revived.
 _KINDS: Final[dict[ActionKind, frozenset[Kind]]] = {
@@ -37,6 +39,7 @@ _KINDS: Final[dict[ActionKind, frozenset[Kind]]] = {
     "revive-environment": frozenset({"environment"}),
     "restore-environment": frozenset({"environment"}),
     "remove-job": frozenset({"runner"}),
+    "stop-surplus": frozenset({"runner"}),
 }
 
 

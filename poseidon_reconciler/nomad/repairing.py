@@ -6,6 +6,8 @@ job runs again. A lost runner is stopped first and purged then: of which one Pos
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from poseidon_reconciler.nomad.api import JobRead
 from poseidon_reconciler.nomad.confirm import View, read_view, why_not_lost
 from poseidon_reconciler.nomad.documents import revived
@@ -78,6 +80,10 @@ async def remove_job(tools: Tools, task: Task) -> Executed:
     objection = why_not_lost(view, task.as_of, tools.policy.for_environment(task.action.environment_id))
     if objection is not None:
         return task.skipped(f"it is not lost: {objection}")
+    return replace(await _remove(tools, task, view), trouble=view.trouble)
+
+
+async def _remove(tools: Tools, task: Task, view: View) -> Executed:
     if tools.dry_run:
         return task.would("stop and purge it")
     # Nomad cannot be told to stop a job only if it is as it was read, so nothing may come between this and the stop.

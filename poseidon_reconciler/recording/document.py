@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
-from poseidon_reconciler.core.plan import Hold
 from poseidon_reconciler.recording.story import JobRow, Story
 
 
@@ -52,5 +52,5 @@ def action_document(action: Action) -> dict[str, Any]:
 def hold_document(hold: Hold) -> dict[str, Any]:
     """A hold, its end as ISO 8601."""
     document: dict[str, Any] = msgspec.to_builtins(hold)
-    document["until"] = iso(hold.until)
+    document["since"], document["until"] = iso(hold.since), iso(hold.until)
     return document

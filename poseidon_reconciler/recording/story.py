@@ -10,8 +10,8 @@ from typing import Literal
 from msgspec import Struct
 
 from poseidon_reconciler.core.evidence import Evidence, evidence_for
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
-from poseidon_reconciler.core.plan import Hold
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow, environment_rows, target_of
 
@@ -142,7 +142,7 @@ class Storyteller:
         core, story = self._core, self.story
         story.environments = environment_rows(core)
         story.jobs = {id_: self._job_row(id_) for id_ in sorted(core.diagnosis.verdicts)}
-        story.holds = core.planner.holds(core.now)
+        story.holds = core.holds(core.now)
         return story
 
     def _add(self, at: float, kind: EntryKind, environment_id: str | None, subject: str, text: str) -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.status import POOL_STATES
 from poseidon_reconciler.policy import format_duration
@@ -61,8 +62,7 @@ def print_story(story: Story) -> None:
     console.print(_pool_table(story))
     for hold in story.holds:
         where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
-        until = f", until {_clock(hold.until)}" if hold.until is not None else ""
-        console.print(Text(f"held, {where}: {printable(hold.reason)}{until}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"held, {where}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
     if story.actions:
         text = "Nothing was done: a replay only plans, and what it plans counts as coming (deficit: what remains)."
         console.print(Text(text), soft_wrap=True)
@@ -167,15 +167,23 @@ def print_environment(explanation: EnvironmentExplanation) -> None:
     console.print(Text(f"Runners: {runners}; target {_number(explanation.target)}, deficit {explanation.deficit}"))
     if explanation.expected:
         console.print(Text(f"{explanation.expected} more are asked for and not seen yet."))
+    if explanation.surplus:
+        console.print(Text(f"{explanation.surplus} more than the target: {printable(explanation.surplus_story)}."))
     if explanation.causes:
         causes = ", ".join(f"{number} {cause}" for cause, number in sorted(explanation.causes.items()))
         console.print(Text(f"Lost: {causes}"))
     for hold in explanation.holds:
-        until = f", until {_clock(hold.until)}" if hold.until is not None else ""
-        console.print(Text(f"Held: {printable(hold.reason)}{until}", style="yellow"), soft_wrap=True)
+        since = f" since {_clock(hold.since)}" if hold.since is not None else ""
+        console.print(Text(f"Held{since}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"  Rule {hold.rule}; ends when {printable(hold.ends)}."), soft_wrap=True)
     if explanation.template is not None:
         console.print()
         print_job(explanation.template)
+
+
+def _hold_text(hold: Hold) -> str:
+    until = f", until {_clock(hold.until)}" if hold.until is not None else ""
+    return f"{printable(hold.reason)}{until}"
 
 
 def _clock(at: float | None) -> str:

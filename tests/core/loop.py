@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from poseidon_reconciler.core.events import read_line
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.policy import Policy
 from tests.core.builders import TEMPLATE, line_of
@@ -149,18 +149,18 @@ class Loop:
         action = self.under_way.pop(pick % len(self.under_way))
         objection = self._objection(action)
         if objection is not None:
-            self.core.planner.failed(action, objection, self.cluster.now)
+            self.core.planner.take_outcome(action, ActionOutcome("not-done", objection), self.cluster.now)
             return
         self._perform(action)
         if answer_lost:
-            self.core.planner.failed(action, "no answer", self.cluster.now, may_be_done=True)
+            self.core.planner.take_outcome(action, ActionOutcome("unknown", "no answer"), self.cluster.now)
         else:
-            self.core.planner.succeeded(action, self.cluster.index)
+            self.core.planner.take_outcome(action, ActionOutcome("done", "", self.cluster.index), self.cluster.now)
 
     def _fail_write(self, pick: int) -> None:
         if self.under_way:
             action = self.under_way.pop(pick % len(self.under_way))
-            self.core.planner.failed(action, "no leader", self.cluster.now)
+            self.core.planner.take_outcome(action, ActionOutcome("not-done", "no leader"), self.cluster.now)
 
     def _objection(self, action: Action) -> str | None:
         """What a confirming read would find against an action."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poseidon_reconciler.core.ids import refill_id, replacement_id
+from poseidon_reconciler.core.ledger import ActionOutcome
 from tests.core.builders import (
     TEMPLATE,
     Bench,
@@ -57,7 +58,7 @@ def test_a_hold_never_ends_in_the_past() -> None:
 
     bench.feed(node(node_id(2), index=200))
 
-    for hold in bench.core.planner.holds(bench.now):
+    for hold in bench.core.holds(bench.now):
         assert hold.until is None or hold.until >= bench.now
 
 
@@ -101,7 +102,7 @@ def test_a_runner_is_lost_once_for_the_storm_watch_whatever_is_heard_of_it_later
     lose(bench, 3, index=500)
     bench.wait(11)
 
-    assert [hold.reason for hold in bench.core.planner.holds(bench.now) if hold.environment_id is None] == []
+    assert [hold.reason for hold in bench.core.holds(bench.now) if hold.environment_id is None] == []
 
 
 def test_an_exactly_pool_waits_for_the_returned_agents_word_on_the_old_copy() -> None:
@@ -142,7 +143,7 @@ def test_a_creation_without_an_answer_is_repeated_under_the_same_name_whatever_b
     lose(bench, 0, index=300)
     bench.wait(30)
     (created,) = [action for action in bench.actions if action.kind == "create-runner"]
-    bench.core.planner.failed(created, "no answer", bench.now, may_be_done=True)
+    bench.core.planner.take_outcome(created, ActionOutcome("unknown", "no answer"), bench.now)
 
     # Poseidon purges the lost runner meanwhile, and the stream lags behind: the new runner is there, but not heard of.
     purge(bench, runner(0), index=310)
@@ -202,7 +203,7 @@ def test_a_pool_at_rest_needs_nothing() -> None:
     bench = bench_with_pool(5)
 
     assert bench.wait(1e6) == []
-    assert bench.core.planner.holds(bench.now) == []
+    assert bench.core.holds(bench.now) == []
 
 
 def test_a_lost_runner_is_removed_and_replaced_under_a_name_that_says_for_what() -> None:
@@ -243,9 +244,7 @@ def test_a_used_runner_out_of_reach_may_have_a_learner_at_work_and_is_let_be() -
 
     assert bench.state(runner(0)) == "lost"
     assert "remove-job" not in [action.kind for action in bench.actions if action.job_id == runner(0)]
-    assert "1 used runners may still run on nodes out of reach" in {
-        hold.reason for hold in bench.core.planner.holds(bench.now)
-    }
+    assert "1 used runners may still run on nodes out of reach" in {hold.reason for hold in bench.core.holds(bench.now)}
 
 
 def test_a_purged_runner_is_somebodys_will_and_its_place_is_filled() -> None:
@@ -295,9 +294,7 @@ def test_a_pool_whose_target_is_unknown_is_held_and_says_so(text: str | None) ->
     purge(bench, runner(0), index=310)
 
     assert bench.wait(1000) == []
-    assert [hold.reason for hold in bench.core.planner.holds(bench.now)] == [
-        "prewarmingPoolSize is unknown or no number"
-    ]
+    assert [hold.reason for hold in bench.core.holds(bench.now)] == ["prewarmingPoolSize is unknown or no number"]
 
 
 # --- environments ---------------------------------------------------------------------------------------------------
@@ -325,7 +322,7 @@ def test_an_environment_that_was_stopped_is_left_alone_with_all_its_runners() ->
     purge(bench, runner(0), index=310)
 
     assert bench.wait(1000) == []
-    assert [hold.reason for hold in bench.core.planner.holds(bench.now)] == [
+    assert [hold.reason for hold in bench.core.holds(bench.now)] == [
         "the environment was stopped by somebody: hands off"
     ]
 
@@ -339,7 +336,7 @@ def test_only_an_environment_that_was_cleared_away_is_restored(type_: str, kinds
     bench.wait(1000)
 
     assert bench.kinds() == kinds
-    assert [hold.environment_id for hold in bench.core.planner.holds(bench.now)] == ["10"]
+    assert [hold.environment_id for hold in bench.core.holds(bench.now)] == ["10"]
 
 
 # --- protection -----------------------------------------------------------------------------------------------------
@@ -376,7 +373,7 @@ def test_used_runners_and_environments_are_protected_too() -> None:
 @pytest.mark.parametrize("switch", ["policy", "servers"])
 def test_where_protection_is_off_nothing_is_protected(switch: str) -> None:
     bench = bench_with_pool(1, policy=pool_policy(protect=switch != "policy"))
-    bench.core.planner.protects = switch != "servers"
+    bench.core.planner.protection.wanted = switch != "servers"
 
     bench.feed(haunted(bench, runner(0), index=300))
 

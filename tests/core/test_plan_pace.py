@@ -67,7 +67,7 @@ def test_no_more_are_started_than_the_ready_nodes_can_bear() -> None:
     bench = bench_with_pool(0, target=20, nodes=2)
     bench.wait(1000)
     assert len(bench.actions) == 8
-    assert [hold.reason for hold in bench.core.planner.holds(bench.now)] == [
+    assert [hold.reason for hold in bench.core.holds(bench.now)] == [
         "12 runners short, enough are starting on the ready nodes"
     ]
 
@@ -92,7 +92,7 @@ def test_a_storm_is_waited_out_before_anything_is_repaired() -> None:
     began = bench.now
     bench.wait(39)
     assert bench.actions == []
-    (hold,) = [hold for hold in bench.core.planner.holds(bench.now) if hold.environment_id is None]
+    (hold,) = [hold for hold in bench.core.holds(bench.now) if hold.environment_id is None]
     assert (hold.reason, hold.until) == ("storm: many runners or nodes were lost together", began + 40)
 
     bench.wait(2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from poseidon_reconciler.core.ledger import Action, ActionKind
-from poseidon_reconciler.core.retries import Retries
+from poseidon_reconciler.core.ledger import Action, ActionKind, ActionOutcome
+from poseidon_reconciler.core.retries import Retries, Waiting
 from tests.core.builders import bench_with_pool, job, lose, purge, runner
 
 NOW = 1000.0
@@ -18,7 +18,7 @@ def waits_of(retries: Retries, failing: Action, times: int) -> list[float]:
     found = []
     for _ in range(times):
         retries.failed(failing, "no leader", NOW, repeat=False)
-        (at,) = [until for each, _, until in retries.waiting() if each == failing]
+        (at,) = [waiting.until for waiting in retries.waiting() if waiting.action == failing]
         found.append(at - NOW)
         list(retries.due(at))
     return found
@@ -60,9 +60,9 @@ def test_what_is_due_is_taken_out_in_its_order_with_what_is_to_become_of_it() ->
     assert retries.next_at() == NOW + 2
 
     assert list(retries.due(NOW + 1.9)) == []
-    assert list(retries.due(NOW + 2)) == [(action("10-a"), False)]
-    assert retries.waiting() == [(action("10-b"), "y", NOW + 4)]
-    assert list(retries.due(NOW + 100)) == [(action("10-b"), True)]
+    assert list(retries.due(NOW + 2)) == [Waiting(NOW + 2, 0, action("10-a"), "x", NOW, repeat=False)]
+    assert retries.waiting() == [Waiting(NOW + 4, 1, action("10-b"), "y", NOW, repeat=True)]
+    assert list(retries.due(NOW + 100)) == [Waiting(NOW + 4, 1, action("10-b"), "y", NOW, repeat=True)]
     assert (retries.next_at(), retries.waiting()) == (None, [])
 
 
@@ -75,7 +75,7 @@ def test_what_failed_for_certain_is_decided_anew() -> None:
     bench.wait(30)
     (created,) = [each for each in bench.actions if each.kind == "create-runner"]
 
-    bench.core.planner.failed(created, "no leader", bench.now)
+    bench.core.planner.take_outcome(created, ActionOutcome("not-done", "no leader"), bench.now)
     # Poseidon clears the loss away and makes a runner of its own.
     purge(bench, runner(0), index=310)
     bench.feed(job(runner(7), index=312), index=312)
@@ -91,7 +91,7 @@ def test_what_may_have_been_done_is_repeated_as_it_was() -> None:
     bench.wait(30)
     (created,) = [each for each in bench.actions if each.kind == "create-runner"]
 
-    bench.core.planner.failed(created, "no answer", bench.now, may_be_done=True)
+    bench.core.planner.take_outcome(created, ActionOutcome("unknown", "no answer"), bench.now)
     (repeated,) = bench.wait(2)
 
     assert (repeated.job_id, repeated.replaces, repeated.at) == (created.job_id, created.replaces, bench.now)
@@ -103,7 +103,7 @@ def test_what_has_been_seen_meanwhile_is_not_repeated() -> None:
     lose(bench, 0, index=300)
     bench.wait(30)
     (created,) = [each for each in bench.actions if each.kind == "create-runner"]
-    bench.core.planner.failed(created, "no answer", bench.now, may_be_done=True)
+    bench.core.planner.take_outcome(created, ActionOutcome("unknown", "no answer"), bench.now)
 
     bench.feed(job(created.job_id, "pending", index=320))
 
@@ -117,8 +117,8 @@ def test_a_removal_that_failed_is_decided_again() -> None:
     (removed,) = [each for each in bench.actions if each.kind == "remove-job"]
 
     for wait_s in (2, 4, 8):
-        bench.core.planner.failed(removed, "no leader", bench.now, may_be_done=True)
-        assert [hold.until for hold in bench.core.planner.holds(bench.now) if "no leader" in hold.reason] == [
+        bench.core.planner.take_outcome(removed, ActionOutcome("unknown", "no leader"), bench.now)
+        assert [hold.until for hold in bench.core.holds(bench.now) if "no leader" in hold.reason] == [
             bench.now + wait_s
         ]
         (again,) = bench.wait(wait_s)

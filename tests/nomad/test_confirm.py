@@ -13,6 +13,7 @@ from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.nomad.api import Api, JobRead
 from poseidon_reconciler.nomad.confirm import AsOf, View, read_view, why_not_lost
 from poseidon_reconciler.nomad.outcomes import Failure
+from poseidon_reconciler.nomad.trouble import ToldAllocation
 from poseidon_reconciler.policy import PoolPolicy
 from tests.nomad.fake_nomad import FakeNomad, text
 from tests.nomad.jobs import RUNNER, runner
@@ -41,7 +42,8 @@ def view(
     job = {**runner(used=used), "Status": "dead", "Stop": False, "Version": 0, "CreateIndex": 10, "ModifyIndex": 20}
     body = orjson.dumps({**job, **fields})
     read = JobRead(msgspec.json.decode(body, type=JobPayload), body, 40)
-    return View(read, list(allocations), list(evaluations), out_of_reach)
+    told = [ToldAllocation(**msgspec.structs.asdict(allocation)) for allocation in allocations]
+    return View(read, told, list(evaluations), out_of_reach)
 
 
 AWAY = frozenset({"n1"})

@@ -27,7 +27,7 @@ from tests.nomad.jobs import RUNNER, TEMPLATE, runner, template
         ("protect-job", "template-10-x"),
         ("remove-job", "11-57e2b1f4-ecff-11f1-b606-02fc00000001"),
         ("protect-job", "template-1"),
-        ("stop-surplus", RUNNER),
+        ("stop-surplus", "template-10"),
     ],
 )
 async def test_an_action_is_only_for_its_kind_of_job(

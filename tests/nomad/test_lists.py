@@ -70,7 +70,7 @@ async def test_the_core_knows_everything_by_one_reading(nomad: FakeNomad, reader
         RUNNER: "idle",
         OTHER: "used",
     }
-    assert reconciler.planner.target("10") == 2
+    assert reconciler.planner.desk.target("10") == 2
 
 
 async def test_a_job_is_read_whole_once_for_each_registration(nomad: FakeNomad, reader: ListReader) -> None:

@@ -132,7 +132,7 @@ async def test_lists_and_stream_tell_the_whole_truth(edge: Edge) -> None:
     cluster = edge.server.cluster
     assert await edge.api.read_server_versions() == Ok([cluster.settings.version] * len(cluster.quorum.servers))
     assert {verdict.state for verdict in edge.reconciler.diagnosis.verdicts.values()} == {"active", "idle"}
-    assert edge.reconciler.planner.target("10") == len(RUNNERS)
+    assert edge.reconciler.planner.desk.target("10") == len(RUNNERS)
     assert set(edge.templates) == {TEMPLATE}
 
     await edge.all_agents("stop", "down")
@@ -245,4 +245,4 @@ async def test_a_purged_environment_is_restored(edge: Edge) -> None:
     await edge.quiet()
 
     assert edge.statuses()[TEMPLATE] == "running"
-    assert edge.reconciler.planner.target("10") == len(RUNNERS)
+    assert edge.reconciler.planner.desk.target("10") == len(RUNNERS)

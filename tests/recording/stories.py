@@ -6,8 +6,8 @@ import random
 from typing import Any, Final
 
 from poseidon_reconciler.core.evidence import Evidence
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
-from poseidon_reconciler.core.plan import Hold
 from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow
 from poseidon_reconciler.recording.story import JobRow, Loss, NodeChange, Sample, Story
 
@@ -74,7 +74,7 @@ def pool_story() -> Story:
             Action(START + 10, "protect-job", "10", RUNNER, "it is at risk"),
             Action(START + 60, "create-runner", "10", "10-new", "replaces a runner that is lost", replaces=RUNNER),
         ],
-        holds=[Hold("10", "1 runner short, enough are starting", START + 90)],
+        holds=[Hold("10", "enough-starting", "1 runner short, enough are starting", START, START + 90, "one runs")],
         environments={"10": environment(target=5, idle=3, lost=2, deficit=1)},
         jobs={"10-c": job(at_risk=True)},
     )
@@ -86,7 +86,7 @@ def text_story(text: str) -> Story:
     fact = Evidence(104, text, text, text, text)
     story.losses = [Loss(START + 20, "10", text, text, text, text, text, [fact])]
     story.actions = [Action(START + 10, "create-runner", "10", text, text, replaces=text)]
-    story.holds = [Hold("10", text, None)]
+    story.holds = [Hold("10", "settling", text, START, None, text)]
     story.node_changes = [NodeChange(START, text, text, text, False), NodeChange(START + 1, text, "", text, True)]
     story.environments = {"10": environment(state=text, cause=text, rule=text)}
     story.jobs = {text: job(state=text, rule=text, node=text, evidence=[fact])}

@@ -31,7 +31,9 @@ def test_the_document_has_the_keys_of_the_contract() -> None:
     assert {key for action in document["actions"] for key in action} == {
         "at", "kind", "environment_id", "job_id", "replaces", "reason",
     }  # fmt: skip
-    assert {key for hold in document["holds"] for key in hold} == {"environment_id", "reason", "until"}
+    assert {key for hold in document["holds"] for key in hold} == {
+        "environment_id", "rule", "reason", "since", "until", "ends",
+    }  # fmt: skip
 
 
 def test_the_document_tells_what_the_story_tells() -> None:
@@ -65,8 +67,11 @@ def test_an_action_is_told_with_what_it_replaces() -> None:
 def test_a_hold_is_told_with_its_end() -> None:
     assert hold_document(pool_story().holds[0]) == {
         "environment_id": "10",
+        "rule": "enough-starting",
         "reason": "1 runner short, enough are starting",
+        "since": "2026-11-30T18:00:00.000Z",
         "until": "2026-11-30T18:01:30.000Z",
+        "ends": "one runs",
     }
 
 

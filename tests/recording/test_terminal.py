@@ -9,7 +9,7 @@ import pytest
 from poseidon_reconciler.core.diagnosis import Verdict
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, Unmatched
-from poseidon_reconciler.core.plan import Hold
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.recording.story import Entry, Story
 from poseidon_reconciler.recording.terminal import print_environment, print_job, print_story
 from tests.recording.stories import RUNNER, START, environment, pool_story
@@ -69,10 +69,10 @@ def test_the_pools_end_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     ("hold", "line"),
     [
         (
-            Hold("10", "2 runners short", START + 90),
+            Hold("10", "rate", "2 runners short", None, START + 90, "it may"),
             "held, environment 10: 2 runners short, until 2026-11-30 18:01:30.000",
         ),
-        (Hold(None, "storm", None), "held, everywhere: storm"),
+        (Hold(None, "storm", "storm", None, None, "it is over"), "held, everywhere: storm"),
     ],
 )
 def test_what_is_held_back_is_said(capsys: pytest.CaptureFixture[str], hold: Hold, line: str) -> None:
@@ -164,18 +164,21 @@ def test_an_environment_is_explained_with_what_keeps_it_from_its_target(capsys: 
             target=5,
             states={"idle": 3, "lost": 2},
             deficit=1,
+            surplus=0,
+            surplus_story="",
             expected=1,
             causes={"stuck-complete": 2},
-            holds=[Hold("10", "1 runner short", None)],
+            holds=[Hold("10", "settling", "1 runner short", START, None, "it lasts")],
             template=explanation(job_id="template-10", kind="environment"),
         )
     )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:5] == [
+    assert lines[:6] == [
         "Environment 10 is lost, stuck-complete (stuck-complete)",
         "Runners: 3 idle, 2 lost; target 5, deficit 1",
         "1 more are asked for and not seen yet.",
         "Lost: 2 stuck-complete",
-        "Held: 1 runner short",
+        "Held since 2026-11-30 18:00:00.000: 1 runner short",
+        "  Rule settling; ends when it lasts.",
     ]
-    assert lines[6].startswith("template-10 (environment of environment 10) is recovering")
+    assert lines[7].startswith("template-10 (environment of environment 10) is recovering")

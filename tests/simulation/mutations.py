@@ -88,7 +88,7 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "no-pace": lambda: [
         (RateLimit, "take", lambda *_: True),
         (StormWatch, "update", _nothing),
-        (Planner, "_room_to_start", lambda _: 1000),
+        (Planner, "room_to_start", lambda _: 1000),
     ],
     "two-copies": lambda: [(diagnosis.Diagnosis, "facts", _facts_at_least)],
     "restarts-to-protect": lambda: [

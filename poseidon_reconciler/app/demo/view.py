@@ -169,7 +169,7 @@ def _counts(stage: Stage) -> Text:
     )
     counts.append(f"  promises broken {len(watch.broken)}", style="bold red" if watch.broken else "")
     if stage.running is not None:
-        for hold in stage.running.core.planner.holds(stage.cluster.now)[:1]:
+        for hold in stage.running.core.holds(stage.cluster.now)[:1]:
             where = f"environment {hold.environment_id}: " if hold.environment_id is not None else ""
             until = f", until{_clock(stage, hold.until).rstrip()}" if hold.until is not None else ""
             counts.append(f"\nheld: {where}{printable(hold.reason)}{until}", style="yellow")
