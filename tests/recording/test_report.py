@@ -249,7 +249,7 @@ def test_references_lead_to_exactly_one_element() -> None:
 
 def test_tables_and_drawings_can_be_read_aloud() -> None:
     whole = page(pool_story())
-    assert len(whole.all("caption")) == len(whole.all("table")) == 6
+    assert len(whole.all("caption")) == len(whole.all("table")) == 7
     for drawing in whole.all("svg"):
         told = drawing.get("aria-label") or drawing.get("aria-labelledby")
         parts_of_others = {"x", "viewbox"} & set(drawing)
