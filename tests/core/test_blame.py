@@ -20,7 +20,7 @@ from tests.core.builders import (
     runner,
 )
 
-FIRST, SECOND = f"agent-{node_id(1)[:2]}", f"agent-{node_id(2)[:2]}"
+FIRST, SECOND = node_id(1), node_id(2)
 
 
 def rows(bench: Bench) -> list[NodeLosses]:
@@ -41,7 +41,7 @@ def test_losses_of_one_restart_stand_together() -> None:
     bench.wait(30)
 
     (row,) = rows(bench)
-    assert (row.node, row.node_id) == (FIRST, node_id(1))
+    assert (row.node, row.node_id) == ("agent-a0", FIRST)
     assert row.at == START + 60
     assert row.what == "went down, its agent restarted, ready again after 8s"
     assert (row.losses, row.causes) == (2, {"stuck-complete": 2})
@@ -57,9 +57,9 @@ def test_losses_found_before_and_after_the_node_is_back_belong_to_the_same_outag
     bench.feed(node(node_id(1), "ready", index=301))
     bench.feed(node(node_id(2), "down", index=302))
     bench.wait(20)
-    assert [(row.node, row.what, row.losses) for row in rows(bench)] == [
+    assert [(row.node_id, row.what, row.losses) for row in rows(bench)] == [
         (FIRST, "went down, ready again after 20s", 3),
-        (SECOND, "went down, 1 other node too", 2),
+        (SECOND, "went down", 2),
     ]
 
 
@@ -166,7 +166,7 @@ def test_the_node_of_the_old_allocation_is_to_blame_and_not_that_of_the_healthy_
     fatal = fatal_allocation(bench.job(runner(0)))
     assert fatal is not None
     assert fatal.data.id == f"old-{runner(0)}"
-    assert [row.node for row in rows(bench)] == [SECOND]
+    assert [row.node_id for row in rows(bench)] == [SECOND]
 
 
 def test_a_job_that_never_had_a_node_is_told_too() -> None:
@@ -184,7 +184,7 @@ def test_who_lost_most_stands_first() -> None:
         lose(bench, number, index=310 + number)
     bench.wait(30)
 
-    assert [row.node for row in rows(bench)] == [FIRST, SECOND]
+    assert [row.node_id for row in rows(bench)] == [FIRST, SECOND]
 
 
 def test_a_loss_is_counted_once_however_often_nomad_looks_at_it_and_stays_when_it_is_dealt_with() -> None:
@@ -237,11 +237,11 @@ def test_an_environment_and_a_lost_job_are_explained_with_their_nodes() -> None:
 
     told = explain_environment(bench.core, "11")
     assert told is not None
-    assert [(row.node, row.losses, row.causes) for row in told.blame] == [(FIRST, 1, {"exhausted": 1})]
+    assert [(row.node_id, row.losses, row.causes) for row in told.blame] == [(FIRST, 1, {"exhausted": 1})]
     lost = explain_job(bench.core, bench.job(runner(0)))
     assert lost is not None
     assert lost.blame is not None
-    assert (lost.blame.node, lost.blame.losses) == (FIRST, 2)
+    assert (lost.blame.node_id, lost.blame.losses) == (FIRST, 2)
     healthy = explain_job(bench.core, bench.job(runner(1)))
     assert healthy is not None
     assert healthy.blame is None
@@ -256,4 +256,4 @@ def test_another_history_of_the_cluster_keeps_what_was_lost() -> None:
     assert bench.core.model.jobs == {}
 
     (row,) = rows(bench)
-    assert (row.node, row.losses) == (FIRST, 1)
+    assert (row.node, row.node_id, row.losses) == ("agent-a0", FIRST, 1)
