@@ -46,12 +46,15 @@ class Planner:
     Attributes:
         pauses: what is to be left alone; whoever changes them asks for a plan of everything (`reconsider`).
         protects: whether jobs at risk are protected where their policy says so; off for servers that do not end them.
+        imagines: whether nothing of what is decided is carried out (a dry run): what is asked for never starts, and
+            must not take the room of what else would be asked for.
     """
 
     def __init__(self, model: Model, diagnosis: Diagnosis, policy: Policy) -> None:
         self.ledger = Ledger()
         self.pauses = Pauses(policy)
         self.protects = True
+        self.imagines = False
         self._model = model
         self._diagnosis = diagnosis
         self._policy = policy
@@ -408,7 +411,8 @@ class Planner:
         nodes = [node for node in self._model.nodes.values() if node.status]
         ready = sum(node.status == "ready" and not node.draining for node in nodes) if nodes else 1
         starting = sum(pool.count("starting") for pool in self._diagnosis.pools.values())
-        return self._policy.pace.max_starting_per_node * ready - starting - self.ledger.expected_total
+        expected = self.ledger.expected_total if not self.imagines else 0
+        return self._policy.pace.max_starting_per_node * ready - starting - expected
 
     def _remove(self, pool: Pool, now: float) -> list[Action]:
         actions = []
