@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -16,9 +19,12 @@ from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.core.shadow import Shadow, ShadowScore
+from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.player import cluster_for
 from poseidon_reconciler.twin.poseidon import Poseidon
+from poseidon_reconciler.twin.poseidon_jobs import environment_job
 from poseidon_reconciler.twin.scenarios import SCENARIOS
+from poseidon_reconciler.twin.server import TwinServer
 
 RUNNERS = 12
 
@@ -150,6 +156,31 @@ async def test_a_score_that_stays_is_noted_once(monkeypatch: pytest.MonkeyPatch)
         await telling(Same(), Observers(notes))()  # type: ignore[arg-type]
     assert notes.notes == [("shadow", note(SCORES))]
     assert set(waits) == {NOTE_INTERVAL_S}
+
+
+async def test_the_command_ends_with_the_table() -> None:
+    """Over HTTP, as a user runs it: the pool of an environment that nobody ever filled."""
+    cluster = Cluster(1)
+    cluster.run_for(30)
+    cluster.jobs.register(environment_job(10, 3))
+    cluster.run_for(10)
+    written = cluster.state.jobs.copy()
+    async with TwinServer(cluster) as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "poseidon_reconciler", "run", "--dry-run",
+            env={**os.environ, "NOMAD_ADDR": server.address, "RECONCILER_POOL__SETTLE": "0s"},
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            while b"dry run: would register" not in await process.stderr.readline():
+                pass
+            process.terminate()
+            rest = (await process.stderr.read()).decode()
+            assert await process.wait() == 0
+    assert "Dry run: what would have been done, and what became of it without us\naction " in rest
+    assert re.search(r"^create-runner +3 +0 +- +0 +0 +0 +3$", rest, re.MULTILINE)
+    assert cluster.state.jobs == written
 
 
 def test_there_is_a_score_only_in_a_dry_run() -> None:

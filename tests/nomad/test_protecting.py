@@ -237,7 +237,11 @@ async def test_an_allocation_that_does_not_follow_is_told_within_seconds(nomad: 
 
 async def test_a_job_that_somebody_removes_right_afterwards_is_not_waited_for(nomad: FakeNomad, act: Acting) -> None:
     survivor(nomad)
-    nomad.on_register = lambda job: nomad.jobs.pop(job["ID"])
+
+    def remove(job: JsonObject) -> None:
+        del nomad.jobs[job["ID"]]
+
+    nomad.on_register = remove
 
     result = await act("protect-job", RUNNER)
 

@@ -270,3 +270,10 @@ def test_a_long_recording_makes_a_page_that_can_be_opened(environments: int) -> 
 
 def test_the_same_story_gives_the_same_page() -> None:
     assert page(pool_story()).html == page(pool_story()).html
+
+
+def test_losses_are_told_by_their_node() -> None:
+    text = page(pool_story()).text
+    assert "Losses by node" in text
+    assert "agent-1 18:00:10.000 went down 2 2 stuck-complete" in text
+    assert "Losses by node" not in page(Story()).text
