@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo simulate replay test check fix bench docs lock clean
+.PHONY: help demo simulate replay test check fix bench docs storms lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: $(READY) ## Measure the way from bytes to verdicts [ARGS=--json]
 
 docs: $(READY) ## Write the generated pages anew
 	@$(BIN)/python docs/generate.py --write
+
+storms: $(READY) ## Measure the table of docs/storms.md anew, which takes minutes
+	@$(BIN)/python docs/storms.py --write
 
 lock: $(READY) ## Write the locks anew from pyproject.toml [ARGS=--upgrade]
 	$(BIN)/pip-compile --quiet $(ARGS) --output-file requirements.txt pyproject.toml

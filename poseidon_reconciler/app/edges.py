@@ -93,12 +93,11 @@ def _subject_of(action: Action) -> str:
 class NomadActions:
     """The actions on the API, as the controller orders them."""
 
-    def __init__(self, executor: Executor, find: Callable[[str], Job | None], run_id: str, *, dry_run: bool) -> None:
+    def __init__(self, executor: Executor, find: Callable[[str], Job | None], run_id: str) -> None:
         """`find` looks up what the model knows of a job; `run_id` tells the decisions of this process from others."""
         self._executor = executor
         self._find = find
         self._run_id = run_id
-        self._dry_run = dry_run
         self._numbers = itertools.count(1)
 
     async def execute(self, action: Action) -> ActionOutcome:
@@ -106,6 +105,6 @@ class NomadActions:
         subject = self._find(_subject_of(action))
         as_of = AsOf.of(subject) if subject is not None else AsOf()
         executed = await self._executor.execute(action, Stamp(f"{self._run_id}/{next(self._numbers)}"), as_of)
-        if executed.outcome in ("done", "already") or (self._dry_run and executed.outcome == "skipped"):
+        if executed.outcome in ("done", "already", "would"):
             return ActionOutcome("done", executed.detail, executed.index, executed.trouble)
         return ActionOutcome(_RESULTS[executed.outcome], executed.detail, trouble=executed.trouble)

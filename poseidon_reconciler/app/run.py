@@ -13,6 +13,7 @@ from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
+from poseidon_reconciler.app.shadow import table, telling
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.printable import printable
@@ -37,6 +38,8 @@ async def _run(settings: Settings, *, dry_run: bool) -> int:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
+    if running.shadow is not None:
+        running.companions.append(telling(running.shadow, observer))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.stop)
@@ -47,6 +50,8 @@ async def _run(settings: Settings, *, dry_run: bool) -> int:
     except StartError as error:
         raise UsageError(str(error)) from None
     observer.noted("stopped", "by a signal")
+    if running.shadow is not None:
+        sys.stderr.write(table(running.shadow.scores()))
     return 0
 
 

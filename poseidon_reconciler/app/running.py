@@ -14,11 +14,13 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
+from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Controller, Observer, PolicyChanged
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.shadow import Shadow
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.executor import Executor
 from poseidon_reconciler.nomad.items import Closed, Item, Opened
@@ -53,6 +55,7 @@ class Running:
         controller: its loop.
         stream: the event stream that it follows.
         companions: what else runs as long as it does, and ends with it; to be added to before it runs.
+        shadow: in a dry run, what would have been done and what became of it.
         item_listeners: are told of each item of the stream before the controller is; must not block and not raise.
     """
 
@@ -87,12 +90,18 @@ class Running:
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
         self._api = Api(transport or Transport(connection))
+        self.shadow: Shadow | None = None
         self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.item_listeners: list[Callable[[Item], None]] = []
         self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
         self._executor = Executor(self._api, policy, templates, dry_run=dry_run)
-        actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
+        actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12])
+        if dry_run:
+            self.core.planner.imagines = True
+            self.shadow = Shadow(self.core)
+            # First: whoever is told of a step may want to know the score.
+            observer = Observers(self.shadow, observer)
         self.controller = Controller(
             self.core,
             NomadLists(ListReader(self._api, templates), templates),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.diagnosis import Verdict
 from poseidon_reconciler.core.evidence import Evidence, evidence_for
 from poseidon_reconciler.core.holds import Hold
@@ -22,7 +23,10 @@ class Unmatched(Struct, frozen=True):
 
 
 class JobExplanation(Struct, frozen=True):
-    """Everything behind one verdict. `next_rule` and `next_state`: what time alone makes of it at `verdict.due_at`."""
+    """Everything behind one verdict.
+
+    `next_rule` and `next_state`: what time alone makes of it at `verdict.due_at`; `blame`: what it was lost with.
+    """
 
     job_id: str
     kind: str
@@ -33,10 +37,14 @@ class JobExplanation(Struct, frozen=True):
     evidence: list[Evidence]
     next_state: str | None
     next_rule: str | None
+    blame: NodeLosses | None = None
 
 
 class EnvironmentExplanation(Struct, frozen=True):
-    """An environment's state and pool, and what keeps it from its target. `template` explains its own job."""
+    """An environment's state and pool, and what keeps it from its target.
+
+    `template` explains its own job; `blame`: what it lost with which node lately, whatever became of that since.
+    """
 
     environment_id: str
     state: str
@@ -51,6 +59,7 @@ class EnvironmentExplanation(Struct, frozen=True):
     causes: dict[str, int]
     holds: list[Hold]
     template: JobExplanation | None
+    blame: list[NodeLosses] = []
 
 
 def explain_job(core: Reconciler, job: Job) -> JobExplanation | None:
@@ -81,6 +90,7 @@ def explain_job(core: Reconciler, job: Job) -> JobExplanation | None:
         evidence=evidence_for(core.diagnosis, job, core.now),
         next_state=following.state if following is not None else None,
         next_rule=following.name if following is not None else None,
+        blame=core.blame.of(job.id),
     )
 
 
@@ -106,4 +116,5 @@ def explain_environment(core: Reconciler, environment_id: str) -> EnvironmentExp
         causes=dict(core.diagnosis.lost_causes(environment_id)),
         holds=holds,
         template=explain_job(core, template) if template is not None else None,
+        blame=core.blame.rows(environment_id),
     )

@@ -36,11 +36,14 @@ class Planner:
     Attributes:
         desk: what all parts of the plan look at.
         protection: which jobs are protected.
+        imagines: whether nothing of what is decided is carried out (a dry run): what is asked for never starts, and
+            must not take the room of what else would be asked for.
         storm, poison, surplus, revivals, retries, creates: what holds decisions back, and why.
     """
 
     def __init__(self, model: Model, diagnosis: Diagnosis, policy: Policy) -> None:
         self.desk = Desk(model, diagnosis, policy)
+        self.imagines = False
         self.protection = Protection(self.desk)
         self.surplus = Surplus(self.desk)
         pace = policy.pace
@@ -261,7 +264,8 @@ class Planner:
         nodes = [node for node in self._model.nodes.values() if node.status]
         ready = sum(node.status == "ready" and not node.draining for node in nodes) if nodes else 1
         starting = sum(pool.count("starting") for pool in self._diagnosis.pools.values())
-        return self.desk.policy.pace.max_starting_per_node * ready - starting - self.ledger.expected_total
+        expected = self.ledger.expected_total if not self.imagines else 0
+        return self.desk.policy.pace.max_starting_per_node * ready - starting - expected
 
     def room_in(self, environment_id: str) -> int:
         """How many more runners an environment may have in existence, dead ones and expected ones counted."""

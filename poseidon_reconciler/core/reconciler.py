@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from poseidon_reconciler.core.blame import KEPT_S, Blame
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis
 from poseidon_reconciler.core.events import Frame, Snapshot
 from poseidon_reconciler.core.holds import Hold, current_holds
@@ -32,7 +33,7 @@ class Step(NamedTuple):
 
 
 class Reconciler:
-    """Model, diagnosis and plan, in step with each other.
+    """Model, diagnosis, plan and what was lost with which node, in step with each other.
 
     All times are in seconds and never go back: an earlier `now` is taken for the latest one that was given.
     """
@@ -44,6 +45,7 @@ class Reconciler:
         self.snapshots = SnapshotReader(self.model)
         self.diagnosis = Diagnosis(self.model, policy)
         self.planner = Planner(self.model, self.diagnosis, policy)
+        self.blame = Blame(self.model, max(KEPT_S, retention_s))
 
     def feed_frame(self, frame: Frame, now: float) -> Step:
         """Takes in one line of the event stream, received at `now`."""
@@ -58,6 +60,7 @@ class Reconciler:
         if new_epoch:
             self.diagnosis.clear()
             self.planner.clear()
+            self.blame.begin_anew()
         elif snapshot.jobs is not None and "Jobs" in snapshot.indexes:
             for environment_id in self.planner.ledger.lapse(snapshot.indexes["Jobs"], self.model.jobs):
                 self.diagnosis.touched[environment_id] = None
@@ -103,6 +106,9 @@ class Reconciler:
         if forgotten:
             self.diagnosis.forget(forgotten)
             self.planner.forget(forgotten)
+            self.blame.forget(forgotten)
         changes = self.diagnosis.update(now)
+        # Before the planner, who takes the nodes' changes as told.
+        self.blame.observe(changes, now)
         self.planner.observe(changes, now)
         return Step(now, changes, self.planner.plan(now), forgotten)

@@ -16,7 +16,7 @@ from poseidon_reconciler.policy import Policy
 
 T = TypeVar("T")
 
-Result = Literal["done", "already", "skipped", "failed", "unknown"]
+Result = Literal["done", "already", "would", "skipped", "failed", "unknown"]
 
 # Up to about five seconds: an evaluation takes some hundredths of a second, unless the servers are busy.
 _LOOKS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
@@ -27,8 +27,9 @@ class Executed:
     """What became of an action.
 
     Attributes:
-        outcome: `done`; `already`: the world was as wanted; `skipped`: it is not wanted any more, or this is a dry run;
-            `failed`: nothing was changed although it is wanted; `unknown`: it may have been done or not.
+        outcome: `done`; `already`: the world was as wanted; `would`: it would have been done, but this is a dry run;
+            `skipped`: it is not wanted any more; `failed`: nothing was changed although it is wanted; `unknown`: it may
+            have been done or not.
         detail: what was seen, in one line.
         index: the job's new `JobModifyIndex`; `UNKNOWN` where nothing was registered.
         cause: what Nomad answered, where that is the reason.
@@ -79,7 +80,7 @@ class Task:
 
     def would(self, what: str) -> Executed:
         """The end of a dry run: everything was looked at, nothing is done."""
-        return Executed(self.action, "skipped", f"dry run: would {what}")
+        return Executed(self.action, "would", f"dry run: would {what}")
 
     def unconfirmed(self, failure: Failure) -> Executed:
         """Something could not be read before anything was done."""

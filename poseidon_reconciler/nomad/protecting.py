@@ -13,7 +13,7 @@ from poseidon_reconciler.nomad.api import DesiredUpdates, Plan
 from poseidon_reconciler.nomad.confirm import View, read_view
 from poseidon_reconciler.nomad.documents import Document, protected
 from poseidon_reconciler.nomad.execution import Executed, Task, Tools, look_until
-from poseidon_reconciler.nomad.outcomes import Conflict, Ok
+from poseidon_reconciler.nomad.outcomes import Conflict, NotFound, Ok
 
 _ATTEMPTS: Final = 3
 _HARMLESS: Final = frozenset({"ignore", "in_place_update", "place"})
@@ -66,6 +66,9 @@ async def _register(tools: Tools, task: Task, view: View, document: Document, pl
 async def _check(tools: Tools, task: Task, index: int, before: set[str]) -> Executed | None:
     """Whether the same allocations run on under the new version; None while that is not to be seen."""
     job = await tools.api.read_job(task.action.job_id, not_before=index)
+    if isinstance(job, NotFound):
+        # Poseidon deletes what it takes for lost; waiting for it would hold up the protection of others.
+        return task.done("registered, and removed by somebody since", index)
     allocations = await tools.api.read_job_allocations(task.action.job_id)
     if not isinstance(job, Ok) or not isinstance(allocations, Ok):
         return None

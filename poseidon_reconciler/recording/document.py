@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.recording.story import JobRow, Story
@@ -33,6 +34,7 @@ def story_document(story: Story) -> dict[str, Any]:
         "jobs": {id_: _job_document(row) for id_, row in story.jobs.items()},
         "actions": [action_document(action) for action in story.actions],
         "holds": [hold_document(hold) for hold in story.holds],
+        "blame": [blame_document(losses) for losses in story.blame],
     }
 
 
@@ -53,4 +55,11 @@ def hold_document(hold: Hold) -> dict[str, Any]:
     """A hold, its end as ISO 8601."""
     document: dict[str, Any] = msgspec.to_builtins(hold)
     document["since"], document["until"] = iso(hold.since), iso(hold.until)
+    return document
+
+
+def blame_document(losses: NodeLosses) -> dict[str, Any]:
+    """What was lost with a node, its time as ISO 8601."""
+    document: dict[str, Any] = msgspec.to_builtins(losses)
+    document["at"] = iso(losses.at)
     return document

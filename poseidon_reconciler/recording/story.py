@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.evidence import Evidence, evidence_for
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
@@ -93,6 +94,7 @@ class Story(Struct):
     samples: dict[str, list[Sample]] = {}
     node_changes: list[NodeChange] = []
     losses: list[Loss] = []
+    blame: list[NodeLosses] = []
     actions: list[Action] = []
     holds: list[Hold] = []
     environments: dict[str, EnvironmentRow] = {}
@@ -143,6 +145,7 @@ class Storyteller:
         story.environments = environment_rows(core)
         story.jobs = {id_: self._job_row(id_) for id_ in sorted(core.diagnosis.verdicts)}
         story.holds = core.holds(core.now)
+        story.blame = core.blame.rows()
         return story
 
     def _add(self, at: float, kind: EntryKind, environment_id: str | None, subject: str, text: str) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
 from poseidon_reconciler.core.holds import Hold
@@ -36,6 +37,7 @@ _STYLES: Final = {
     "stopped": "dim",
 }
 _PIPE_WIDTH: Final = 160
+_MOST_NODES: Final = 20
 
 
 class _Console(Console):
@@ -63,6 +65,7 @@ def print_story(story: Story) -> None:
     for hold in story.holds:
         where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
         console.print(Text(f"held, {where}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
+    _print_blame(console, "Losses by node", story.blame)
     if story.actions:
         text = "Nothing was done: a replay only plans, and what it plans counts as coming (deficit: what remains)."
         console.print(Text(text), soft_wrap=True)
@@ -97,6 +100,21 @@ def _pool_table(story: Story) -> Table:
     return table
 
 
+def _print_blame(console: Console, heading: str, blame: list[NodeLosses]) -> None:
+    if not blame:
+        return
+    console.print(Text(heading))
+    for losses in blame[:_MOST_NODES]:
+        console.print(Text(f"  {_blame_text(losses)}"), soft_wrap=True)
+    if len(blame) > _MOST_NODES:
+        console.print(Text(f"  and {len(blame) - _MOST_NODES} more"))
+
+
+def _blame_text(losses: NodeLosses) -> str:
+    causes = ", ".join(f"{number} {cause}" for cause, number in sorted(losses.causes.items()))
+    return f"{printable(losses.node or 'no node')}  {_clock(losses.at)}  {losses.what}: {losses.losses} lost ({causes})"
+
+
 def _summary(story: Story) -> str:
     counts: dict[str, int] = {}
     for action in story.actions:
@@ -123,6 +141,8 @@ def print_job(explanation: JobExplanation) -> None:
         console.print(Text(f"Next, if nothing else happens: {text}"))
     else:
         console.print(Text("Next: nothing by time alone; only an event, a list or an operator changes this."))
+    if explanation.blame is not None:
+        console.print(Text(f"Lost with its node: {_blame_text(explanation.blame)}"), soft_wrap=True)
     if explanation.unmatched:
         console.print("Rules above it that did not match, and what each would have needed:")
         width = max(len(unmatched.rule) for unmatched in explanation.unmatched)
@@ -172,6 +192,7 @@ def print_environment(explanation: EnvironmentExplanation) -> None:
     if explanation.causes:
         causes = ", ".join(f"{number} {cause}" for cause, number in sorted(explanation.causes.items()))
         console.print(Text(f"Lost: {causes}"))
+    _print_blame(console, "Losses by node, those that were dealt with too:", explanation.blame)
     for hold in explanation.holds:
         since = f" since {_clock(hold.since)}" if hold.since is not None else ""
         console.print(Text(f"Held{since}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)

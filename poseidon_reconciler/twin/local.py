@@ -145,6 +145,11 @@ class StartQueue:
         self._busy: set[LocalTask] = set()
         self._waiting: dict[LocalTask, Callable[[], None]] = {}
 
+    @property
+    def busy(self) -> int:
+        """How many starts are in work."""
+        return len(self._busy)
+
     def ask(self, task: LocalTask, start: Callable[[], None]) -> None:
         """Calls `start` when there is a slot for the task; it is taken until the task withdraws."""
         self._waiting[task] = start

@@ -20,7 +20,8 @@ class AgentPace(Struct, frozen=True):
     """How fast an agent is, in seconds, and how many tasks it starts at a time.
 
     A share of `prompt_share` of the agents send their first heartbeat at once, the others within `heartbeat_s`. The
-    end of a task that its agent found running at its start is reported twice, `repeat_s` apart.
+    end of a task that its agent found running at its start is reported twice, `repeat_s` apart. A start takes longer by
+    a share of `crowding` for each other one that is in work on the machine when it begins.
     """
 
     boot_s: float = 0.35
@@ -33,6 +34,7 @@ class AgentPace(Struct, frozen=True):
     fingerprint_s: float = 7.0
     start_s: float = 0.1
     parallel_starts: int = 4
+    crowding: float = 0.0
     kill_s: float = 0.03
     reattached_kill_s: float = 1.85
     repeat_s: float = 2.05
@@ -189,6 +191,7 @@ class Runner:
             self._mark(local)
             return
         start_s = run.start_s if run.start_s is not None else self._kernel.spread(self._pace.start_s)
+        start_s *= 1 + self._pace.crowding * (self._starts.busy - 1)
         task.timer = self._after(start_s, lambda: self._started(local, task, run))
 
     def _started(self, local: LocalAllocation, task: LocalTask, run: TaskRun) -> None:

@@ -177,7 +177,7 @@ async def test_a_dry_run_creates_nothing(nomad: FakeNomad, act: Acting) -> None:
 
     result = await act("create-runner", RUNNER)
 
-    assert (result.outcome, result.detail) == ("skipped", f"dry run: would register {RUNNER}")
+    assert (result.outcome, result.detail) == ("would", f"dry run: would register {RUNNER}")
     assert nomad.writes == []
 
 

@@ -235,6 +235,20 @@ async def test_an_allocation_that_does_not_follow_is_told_within_seconds(nomad: 
     assert 4 < act.waited_s < 6
 
 
+async def test_a_job_that_somebody_removes_right_afterwards_is_not_waited_for(nomad: FakeNomad, act: Acting) -> None:
+    survivor(nomad)
+
+    def remove(job: JsonObject) -> None:
+        del nomad.jobs[job["ID"]]
+
+    nomad.on_register = remove
+
+    result = await act("protect-job", RUNNER)
+
+    assert (result.outcome, result.detail) == ("done", "registered, and removed by somebody since")
+    assert act.waited_s < 0.5
+
+
 async def test_an_allocation_that_the_plan_ignores_need_not_follow(nomad: FakeNomad, act: Acting) -> None:
     job = survivor(nomad)
     nomad.plans[RUNNER] = planned(job, default_group={"Ignore": 2})
@@ -265,6 +279,6 @@ async def test_a_dry_run_plans_and_registers_nothing(nomad: FakeNomad, act: Acti
 
     result = await act("protect-job", RUNNER)
 
-    assert (result.outcome, result.detail) == ("skipped", "dry run: would register version 1 in place")
+    assert (result.outcome, result.detail) == ("would", "dry run: would register version 1 in place")
     assert nomad.paths("POST") == [PLAN_PATH]
     assert nomad.writes == []

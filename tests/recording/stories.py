@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
@@ -70,6 +71,9 @@ def pool_story() -> Story:
             NodeChange(START + 10, "4161f44b-0000", "agent-1", "down", False),
         ],
         losses=[loss(), loss(job_id="10-b")],
+        blame=[
+            NodeLosses("agent-1", "4161f44b-0000", START + 10, "went down", 2, {"stuck-complete": 2}, [RUNNER, "10-b"])
+        ],
         actions=[
             Action(START + 10, "protect-job", "10", RUNNER, "it is at risk"),
             Action(START + 60, "create-runner", "10", "10-new", "replaces a runner that is lost", replaces=RUNNER),
@@ -85,6 +89,7 @@ def text_story(text: str) -> Story:
     story = pool_story()
     fact = Evidence(104, text, text, text, text)
     story.losses = [Loss(START + 20, "10", text, text, text, text, text, [fact])]
+    story.blame = [NodeLosses(text, text, START + 10, text, 1, {text: 1}, [text])]
     story.actions = [Action(START + 10, "create-runner", "10", text, text, replaces=text)]
     story.holds = [Hold("10", "settling", text, START, None, text)]
     story.node_changes = [NodeChange(START, text, text, text, False), NodeChange(START + 1, text, "", text, True)]

@@ -23,7 +23,7 @@ def test_the_document_has_the_keys_of_the_contract() -> None:
     document = story_document(story)
     assert set(document) == {
         "frames", "events", "heartbeats", "last_index", "malformed", "started_at", "ended_at", "environments", "jobs",
-        "actions", "holds",
+        "actions", "holds", "blame",
     }  # fmt: skip
     assert set(document["environments"]["10"]) == ENVIRONMENT_KEYS
     assert set(document["jobs"][RUNNER]) == JOB_KEYS
@@ -73,6 +73,20 @@ def test_a_hold_is_told_with_its_end() -> None:
         "until": "2026-11-30T18:01:30.000Z",
         "ends": "one runs",
     }
+
+
+def test_losses_are_told_by_their_node() -> None:
+    assert story_document(pool_story())["blame"] == [
+        {
+            "node": "agent-1",
+            "node_id": "4161f44b-0000",
+            "at": "2026-11-30T18:00:10.000Z",
+            "what": "went down",
+            "losses": 2,
+            "causes": {"stuck-complete": 2},
+            "job_ids": [RUNNER, "10-b"],
+        }
+    ]
 
 
 def test_what_is_not_known_is_null() -> None:

@@ -226,3 +226,12 @@ def test_a_frame_without_events_is_one(tmp_path: Path, extra: dict[str, Any]) ->
     story, _ = played(tmp_path, {"ReceivedAt": START, **extra})
 
     assert (story.frames, story.events, story.malformed) == (1, 0, 0)
+
+
+def test_each_loss_is_told_by_its_node() -> None:
+    recording = Path(__file__).parent.parent / "fixtures" / "event_dumps" / "restart-together-20s.ndjson.gz"
+    story = Replay(Policy()).run(RecordingReader([recording]))
+    assert sum(losses.losses for losses in story.blame) == len(story.losses) == 3
+    assert all(losses.what.startswith("went down") for losses in story.blame)
+    known = {change.node_id: change.name for change in story.node_changes}
+    assert {losses.node_id: losses.node for losses in story.blame}.items() <= known.items()

@@ -249,7 +249,7 @@ def test_references_lead_to_exactly_one_element() -> None:
 
 def test_tables_and_drawings_can_be_read_aloud() -> None:
     whole = page(pool_story())
-    assert len(whole.all("caption")) == len(whole.all("table")) == 6
+    assert len(whole.all("caption")) == len(whole.all("table")) == 7
     for drawing in whole.all("svg"):
         told = drawing.get("aria-label") or drawing.get("aria-labelledby")
         parts_of_others = {"x", "viewbox"} & set(drawing)
@@ -270,3 +270,10 @@ def test_a_long_recording_makes_a_page_that_can_be_opened(environments: int) -> 
 
 def test_the_same_story_gives_the_same_page() -> None:
     assert page(pool_story()).html == page(pool_story()).html
+
+
+def test_losses_are_told_by_their_node() -> None:
+    text = page(pool_story()).text
+    assert "Losses by node" in text
+    assert "agent-1 18:00:10.000 went down 2 2 stuck-complete" in text
+    assert "Losses by node" not in page(Story()).text

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.diagnosis import Verdict
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, Unmatched
@@ -81,6 +82,23 @@ def test_what_is_held_back_is_said(capsys: pytest.CaptureFixture[str], hold: Hol
     assert line in shown(capsys, story)
 
 
+LOST_WITH = NodeLosses("agent-1", "4161", START + 10, "went down", 3, {"node-lost": 1, "exhausted": 2}, [RUNNER])
+
+
+def test_losses_are_told_by_their_node(capsys: pytest.CaptureFixture[str]) -> None:
+    story = pool_story()
+    story.blame = [LOST_WITH]
+    lines = shown(capsys, story)
+    assert lines[lines.index("Losses by node") + 1] == (
+        "  agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)"
+    )
+
+    story.blame *= 30
+    lines = shown(capsys, story)
+    assert "  and 10 more" in lines
+    assert not any("Losses by node" in line for line in shown(capsys, Story()))
+
+
 def test_the_last_line_counts(capsys: pytest.CaptureFixture[str]) -> None:
     story = pool_story()
     story.malformed = 3
@@ -146,6 +164,14 @@ def test_a_job_at_risk_of_which_nothing_is_due_is_said_to_be(capsys: pytest.Capt
     assert "Rules above it" not in output
 
 
+def test_a_lost_job_is_explained_with_its_node(capsys: pytest.CaptureFixture[str]) -> None:
+    print_job(explanation(blame=LOST_WITH))
+    assert (
+        "Lost with its node: agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)"
+        in capsys.readouterr().out
+    )
+
+
 def test_an_explanation_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     fact = Evidence(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
     print_job(explanation(job_id=HOSTILE, evidence=[fact]))
@@ -170,15 +196,18 @@ def test_an_environment_is_explained_with_what_keeps_it_from_its_target(capsys: 
             causes={"stuck-complete": 2},
             holds=[Hold("10", "settling", "1 runner short", START, None, "it lasts")],
             template=explanation(job_id="template-10", kind="environment"),
+            blame=[LOST_WITH],
         )
     )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:6] == [
+    assert lines[:8] == [
         "Environment 10 is lost, stuck-complete (stuck-complete)",
         "Runners: 3 idle, 2 lost; target 5, deficit 1",
         "1 more are asked for and not seen yet.",
         "Lost: 2 stuck-complete",
+        "Losses by node, those that were dealt with too:",
+        "  agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)",
         "Held since 2026-11-30 18:00:00.000: 1 runner short",
         "  Rule settling; ends when it lasts.",
     ]
-    assert lines[7].startswith("template-10 (environment of environment 10) is recovering")
+    assert lines[9].startswith("template-10 (environment of environment 10) is recovering")

@@ -136,3 +136,23 @@ def test_the_servers_may_forget_what_an_agent_still_knows() -> None:
     cluster.run_for(1)
     assert cluster.state.allocations == {}
     assert agent.local == {}
+
+
+def test_a_crowded_machine_starts_each_of_its_tasks_more_slowly() -> None:
+    def all_run_after_s(crowding: float, tasks: int) -> float:
+        pace = AgentPace(prompt_share=1.0, start_s=1.0, parallel_starts=100, crowding=crowding)
+        cluster = lab(1, agents=pace)
+        began_at = cluster.now
+        keys = [with_runner(cluster, name=f"10-{number}", run_s=0.0) for number in range(tasks)]
+        while any(job_of(cluster, key).status != "running" or not _runs(cluster, key) for key in keys):
+            cluster.run_for(0.5)
+        return cluster.now - began_at
+
+    assert all_run_after_s(0.0, 20) < 3
+    assert all_run_after_s(0.5, 1) < 3
+    assert 5 < all_run_after_s(0.5, 20) < 20
+
+
+def _runs(cluster: Cluster, key: JobKey) -> bool:
+    allocations = cluster.state.allocations_of(key)
+    return bool(allocations) and allocations[-1].client_status == "running"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
@@ -45,6 +46,23 @@ def losses_list(losses: Sequence[Loss], scale: TimeScale) -> Element | None:
     columns = [Column(title) for title in ("lost job", scale.heading, "cause", "rule", "node", "evidence")]
     caption = f"{counted(len(losses), 'job')} found lost: {causes(losses)}"
     return _folded(len(losses), caption, table(caption, columns, losses, row, cards=True, most=MAX_LOSSES))
+
+
+def blame_table(blame: Sequence[NodeLosses], scale: TimeScale) -> Element | None:
+    """Which agents to look at: what was lost with each node, and what had happened to it."""
+
+    def row(losses: NodeLosses) -> list[Child]:
+        counts = ", ".join(f"{number} {cause}" for cause, number in sorted(losses.causes.items()))
+        return [losses.node or "none", scale.time(losses.at), losses.what, losses.losses, counts]
+
+    columns = [
+        Column("node"),
+        Column(scale.heading),
+        Column("what happened to it"),
+        Column("jobs lost", number=True),
+        Column("causes"),
+    ]
+    return table("Losses by node", columns, blame, row, cards=True)
 
 
 def causes(losses: Iterable[Loss]) -> str:

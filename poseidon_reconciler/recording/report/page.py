@@ -8,7 +8,13 @@ from typing import Final
 
 from poseidon_reconciler import __version__
 from poseidon_reconciler.recording.report.environments import EnvironmentSections
-from poseidon_reconciler.recording.report.findings import actions_list, holds_table, losses_list, plan_table
+from poseidon_reconciler.recording.report.findings import (
+    actions_list,
+    blame_table,
+    holds_table,
+    losses_list,
+    plan_table,
+)
 from poseidon_reconciler.recording.report.markup import Element, element, style, to_html
 from poseidon_reconciler.recording.report.pools import pools_table
 from poseidon_reconciler.recording.report.states import patterns
@@ -56,7 +62,7 @@ def _body(story: Story, names: Sequence[str]) -> Iterator[Element]:
         "main",
         _section("Pools at the end", pools_table(story, environments.anchors)),
         *environments.sections(),
-        _section("Losses", losses_list(story.losses, scale)),
+        _section("Losses", blame_table(story.blame, scale), losses_list(story.losses, scale)),
         _section("Plan", plan_table(story.actions, scale), actions_list(story.actions, scale)),
         _section("Held back", holds_table(story.holds, scale)),
     )

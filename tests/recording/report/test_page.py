@@ -132,7 +132,7 @@ def test_a_replay_is_shown_without_a_request_or_a_complaint(
     assert rendered.complaints == []
     assert rendered.requests == ["/report.html"]
     assert distinct_rows(rendered.picture) > 300
-    assert rendered.dom.count("<table") == 5
+    assert rendered.dom.count("<table") == 6
     assert 'class="chart"' in rendered.dom
     assert 'id="environment-1-blocked"' in rendered.dom
     assert "3 jobs found lost: 3 stuck-complete" in rendered.dom
