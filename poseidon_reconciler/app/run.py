@@ -7,6 +7,7 @@ import asyncio
 import signal
 import sys
 
+from poseidon_reconciler.app.around import add_notices, add_poseidon
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
@@ -31,6 +32,8 @@ async def _run(settings: Settings, observer: Observers, *, dry_run: bool) -> int
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
+    add_notices(running, observer, settings)
+    add_poseidon(running, observer, settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.stop)

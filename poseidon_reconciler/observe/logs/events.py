@@ -69,7 +69,8 @@ MESSAGES: Final = {
     "poseidon-agrees": Message(_INFO, "It no longer differs."),
     "poseidon-adopted": Message(_INFO, "Poseidon holds runners that we created."),
     "poseidon-not-adopted": Message(_WARNING, "Runners that we created are idle, and Poseidon does not hold them."),
-    # --- the log itself
+    # --- what goes on around the reconciling
+    "companion-failed": Message(_WARNING, "A part around the reconciling failed; it begins anew in a minute."),
     "library": Message(_WARNING, "A library says something (`logger`, `detail`); at its own level, from warning on."),
     "log-lines-dropped": Message(_WARNING, "Nobody read stderr for a while; so many lines (`count`) are missing here."),
 }
