@@ -24,7 +24,8 @@ _ABSENT: Final = EnvironmentRow(
     disconnected=0, leaving=0, lost=0, deficit=0, surplus=0,
 )  # fmt: skip
 
-Drift = Literal["believes-in-dead-runners", "does-not-know-living-runners", "does-not-know-the-environment"]
+# It believes in runners that are dead or used, does not know ones that live, or does not know the environment at all.
+Drift = Literal["too-many-idle", "too-few-idle", "unknown-environment"]
 
 
 class Statistics(Struct, frozen=True, rename="camel"):
@@ -169,14 +170,14 @@ def drift_of(believed: Statistics | None, row: EnvironmentRow) -> Drift | None:
     if believed is None:
         # One that has neither a job nor runners is nobody's concern.
         alive = row.state not in ("gone", "stopped") or row.idle > 0
-        return "does-not-know-the-environment" if alive else None
+        return "unknown-environment" if alive else None
     if believed.idle_runners > row.idle:
-        return "believes-in-dead-runners"
-    return "does-not-know-living-runners" if believed.idle_runners < row.idle else None
+        return "too-many-idle"
+    return "too-few-idle" if believed.idle_runners < row.idle else None
 
 
 def _sentence(drift: Drift, believed: Statistics | None, row: EnvironmentRow) -> str:
     if believed is None:
         return f"Poseidon does not know it; {row.idle} of {row.target} runners are idle"
-    verb = "believes in" if drift == "believes-in-dead-runners" else "knows only"
+    verb = "believes in" if drift == "too-many-idle" else "knows only"
     return f"Poseidon {verb} {believed.idle_runners} idle runners, {row.idle} are"

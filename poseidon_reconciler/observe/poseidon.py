@@ -127,6 +127,8 @@ class PoseidonWatch:
             raise PoseidonError("is not trusted, or does not speak TLS") from None
         except aiohttp.ClientConnectorError as error:
             raise PoseidonError(f"cannot be reached: {error.strerror or type(error).__name__}") from None
+        except aiohttp.ServerDisconnectedError:
+            raise PoseidonError("ends the connection without an answer") from None
         except (aiohttp.ClientError, OSError) as error:
             raise PoseidonError(f"the connection failed: {type(error).__name__}") from None
         except ValueError as error:

@@ -15,7 +15,7 @@ _PATH: Final = "/api/v1/statistics/execution-environments"
 
 
 class PoseidonServer:
-    """Serves a Poseidon's statistics, as long as it is entered: `address` is where.
+    """Serves a Poseidon's statistics, as long as it is entered: `address` is where, empty before.
 
     While the Poseidon is not up, connections are broken off.
     """

@@ -34,10 +34,10 @@ def answers(watch: DriftWatch, *believed: int | None, true: int = 3, at: float =
     ("believed", "numbers", "drift"),
     [
         (3, {}, None),
-        (5, {}, "believes-in-dead-runners"),
-        (1, {}, "does-not-know-living-runners"),
-        (None, {}, "does-not-know-the-environment"),
-        (None, {"state": "lost", "idle": 0}, "does-not-know-the-environment"),
+        (5, {}, "too-many-idle"),
+        (1, {}, "too-few-idle"),
+        (None, {}, "unknown-environment"),
+        (None, {"state": "lost", "idle": 0}, "unknown-environment"),
         (None, {"state": "stopped", "idle": 0}, None),
     ],
 )
@@ -72,7 +72,7 @@ def test_since_when_they_differ_is_known_from_the_first_answer_on() -> None:
     answers(watch, 3, 1, 1, at=1000.0)
 
     view = watch.view.environments["10"]
-    assert (view.drift, view.since, view.lasting) == ("does-not-know-living-runners", 1030.0, False)
+    assert (view.drift, view.since, view.lasting) == ("too-few-idle", 1030.0, False)
 
 
 def test_an_environment_that_poseidon_does_not_know_is_told() -> None:
@@ -92,7 +92,7 @@ def test_a_pool_of_which_nomad_has_nothing_is_told() -> None:
     assert [[note.detail for note in each] for each in told][-1] == [
         "environment 10: Poseidon does not know it; 3 of 3 runners are idle"
     ]
-    assert watch.view.environments["7"].drift == "believes-in-dead-runners"
+    assert watch.view.environments["7"].drift == "too-many-idle"
 
 
 def test_an_environment_that_poseidon_has_elsewhere_is_none_of_ours() -> None:
