@@ -24,6 +24,7 @@ from poseidon_reconciler.twin.poseidon import Poseidon
 from poseidon_reconciler.twin.poseidon_http import PoseidonServer
 from poseidon_reconciler.twin.poseidon_jobs import Work, environment_job, runner_job
 from poseidon_reconciler.twin.server import TwinServer
+from tests.observe.logs.test_writer import fill
 from tests.observe.receivers import Receiver, receiving
 from tests.twin.labs import lab
 
@@ -35,8 +36,9 @@ TIMEOUT_S = 60
 class Run:
     """The command, and its log until now."""
 
-    def __init__(self, child: asyncio.subprocess.Process) -> None:
+    def __init__(self, child: asyncio.subprocess.Process, server: TwinServer) -> None:
         self.child = child
+        self.server = server
         self.log: list[dict[str, Any]] = []
 
     async def read_until(self, event: str) -> None:
@@ -60,7 +62,7 @@ class Run:
 
 
 @asynccontextmanager
-async def running(receiver: Receiver, **variables: str) -> AsyncIterator[Run]:
+async def running(receiver: Receiver, *, stderr: int = asyncio.subprocess.PIPE, **variables: str) -> AsyncIterator[Run]:
     """`run` beside a cluster with a pool of three, one of which has ended with 0, and a Poseidon that holds them."""
     cluster = lab(version="1.10.5")
     cluster.jobs.register(environment_job(10, 3))
@@ -84,10 +86,10 @@ async def running(receiver: Receiver, **variables: str) -> AsyncIterator[Run]:
         }
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("NOMAD_", "RECONCILER_"))}
         child = await asyncio.create_subprocess_exec(
-            *COMMAND, env=clean | given, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *COMMAND, env=clean | given, stdout=asyncio.subprocess.DEVNULL, stderr=stderr
         )
         try:
-            yield Run(child)
+            yield Run(child, server)
         finally:
             if child.returncode is None:
                 child.kill()
@@ -127,13 +129,28 @@ async def test_receivers_and_a_poseidon_that_do_not_answer_change_nothing() -> N
 
     async with receiving() as receiver:
         receiver.answers = [hang] * 100
-        other = {"RECONCILER_POSEIDON__ADDRESS": receiver.url.removesuffix("/hook/s3cr3t")}
-        async with running(receiver, **other) as run:
+        other = receiver.url.removesuffix("/hook/s3cr3t")
+        async with running(receiver, RECONCILER_POSEIDON__ADDRESS=other) as run:
             await run.read_until("pool-back")
             await run.end()
 
     assert {line["action"] for line in run.of("action-done")} == {"create-runner", "remove-job"}
     assert run.of("webhook-dropped")
+
+
+async def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
+    reading, writing = os.pipe()
+    fill(writing)
+    async with receiving() as receiver, running(receiver, stderr=writing, RECONCILER_LOG__LEVEL="debug") as run:
+        async with asyncio.timeout(TIMEOUT_S):
+            while ("default", DEAD) in run.server.touch().state.jobs:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            run.child.send_signal(signal.SIGTERM)
+            assert await run.child.wait() == 0
+    for fd in (reading, writing):
+        os.close(fd)
+
+    assert receiver.kinds()[0][0] == "loss"
 
 
 # --- parts that fail --------------------------------------------------------------------------------------------------
@@ -158,7 +175,7 @@ async def test_a_part_that_fails_is_told_and_begins_anew(monkeypatch: pytest.Mon
     async def fail() -> None:
         if len(notes.notes) > 1:
             again.set()
-        raise ValueError("it fell over")
+        raise ValueError("https://hooks.example/s3cr3t")
 
     task = asyncio.create_task(_keep_running(Observers(notes), "a part", fail))
     async with asyncio.timeout(10):
@@ -166,7 +183,9 @@ async def test_a_part_that_fails_is_told_and_begins_anew(monkeypatch: pytest.Mon
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
-    assert notes.notes[0] == ("companion-failed", "a part: ValueError: it fell over")
+    name, text = notes.notes[0]
+    assert name == "companion-failed"
+    assert text.startswith("a part: ValueError in test_around.py, line ")
 
 
 async def test_the_notifier_needs_no_webhook() -> None:

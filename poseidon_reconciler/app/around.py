@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+import traceback
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final
 
 from poseidon_reconciler.app.observers import Observers
@@ -67,7 +69,10 @@ async def _keep_running(observers: Observers, name: str, run: Callable[[], Corou
         try:
             await run()
         except Exception as error:  # noqa: BLE001 - whatever it is, the reconciling goes on
-            observers.noted("companion-failed", f"{name}: {type(error).__name__}: {error}")
+            # Its own text may have an URL in it that is a secret.
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(at.filename).name}, line {at.lineno}"
+            observers.noted("companion-failed", f"{name}: {type(error).__name__} in {where}")
         await asyncio.sleep(_FAILED_WAIT_S)
 
 

@@ -64,6 +64,7 @@ class NoticeWatch:
 
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
+        self._looked_at = 0.0
         self._holds: dict[tuple[str | None, str], _Hold] = {}
         self._pools: dict[str, _Pool] = {}
 
@@ -80,6 +81,11 @@ class NoticeWatch:
 
     def look(self, rows: Mapping[str, EnvironmentRow], holds: Iterable[Hold], now: float) -> list[Notice]:
         """What is to be told at `now`, when the pools stand like this and these holds are in place."""
+        if now - self._looked_at > _AWAY_S:
+            # Nobody looked for a while: what was there before has not been away for that.
+            for known in self._holds.values():
+                known.seen_at = now
+        self._looked_at = now
         notices = self._look_at_holds(holds, now)
         for environment_id in self._pools.keys() - rows.keys():
             del self._pools[environment_id]
@@ -102,7 +108,7 @@ class NoticeWatch:
     def _look_at_holds(self, holds: Iterable[Hold], now: float) -> list[Notice]:
         notices = []
         for hold in holds:
-            key = (hold.environment_id, _without_numbers(hold.reason))
+            key = (hold.environment_id, _sort_of(hold))
             known = self._holds.setdefault(key, _Hold(now, now))
             known.seen_at = now
             kind = _kind_of(hold)
@@ -150,12 +156,12 @@ def _is_storm(hold: Hold) -> bool:
 
 
 def _kind_of(hold: Hold) -> Literal["hold", "poison"]:
-    return "poison" if hold.reason.startswith("new runners fail") else "hold"
+    return "poison" if "fail" in _sort_of(hold) else "hold"
 
 
-def _without_numbers(reason: str) -> str:
-    """The reason as it stays while numbers, ids and times in it change."""
-    return re.sub(r"\d[\w.-]*", "#", reason)
+def _sort_of(hold: Hold) -> str:
+    """What stays the same of a reason while numbers, ids and other people's messages in it change."""
+    return re.sub(r"\d[\w.-]*", "#", hold.reason.partition(":")[0])
 
 
 # --- the notices ------------------------------------------------------------------------------------------------------
@@ -194,7 +200,7 @@ def _held(kind: Literal["hold", "poison"], hold: Hold, since: float, now: float)
         "held_for_s": round(now - since, 1),
         "until_in_s": round(hold.until - now, 1) if hold.until is not None else None,
     }
-    id_ = _id(kind, hold.environment_id, _without_numbers(hold.reason), round(since))
+    id_ = _id(kind, hold.environment_id, _sort_of(hold), round(since))
     return Notice(kind, id_, now, _subject(hold.environment_id), f"{where}: {hold.reason}", data)
 
 

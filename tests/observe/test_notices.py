@@ -104,7 +104,8 @@ def test_a_short_hold_is_not_told_and_a_short_absence_does_not_count() -> None:
     told = [at for at in range(0, 70, 10) if watch.look({}, [hold] if at in present else [], float(at))]
     assert told == [60]
 
-    watch.look({}, [], 100.0)
+    for at in (70, 80, 90, 100):
+        watch.look({}, [], float(at))
     assert [at for at in range(110, 200, 10) if watch.look({}, [hold], float(at))] == [170]
 
 
@@ -114,6 +115,25 @@ def test_a_storm_is_told_at_once() -> None:
 
     assert (notice.kind, notice.subject, notice.data["until_in_s"]) == ("hold", "cluster", 30.0)
     assert watch.look({}, [STORM], 101.0) == []
+
+
+def test_a_poisoned_environment_is_told_at_once() -> None:
+    (notice,) = NoticeWatch().look({}, [Hold("10", "new runners fail again and again: no such image", 200.0)], 100.0)
+
+    assert (notice.kind, notice.text) == ("poison", "environment 10: new runners fail again and again: no such image")
+
+
+@pytest.mark.parametrize("reason", ["paused: agents fail", "create-runner 10-a: 500 failed to commit"])
+def test_what_others_say_of_failures_is_no_poison(reason: str) -> None:
+    assert NoticeWatch().look({}, [Hold("10", reason, None)], 100.0) == []
+
+
+def test_while_nobody_looks_a_hold_does_not_end() -> None:
+    watch = NoticeWatch()
+    hold = Hold("10", "prewarmingPoolSize is unknown or no number", None)
+    told = [at for at in (0, 20, 40, 60, 500, 520, 600) if watch.look({}, [hold], float(at))]
+
+    assert told == [60]
 
 
 def test_ids_of_jobs_do_not_make_another_hold() -> None:

@@ -31,6 +31,9 @@ MESSAGES: Final = {
     "policy-changed": Message(_INFO, "Other wishes hold from now on; everything is judged anew."),
     "paused": Message(_INFO, "Nothing is done for an environment, or at all, until the pause ends."),
     "resumed": Message(_INFO, "A pause was lifted."),
+    "reloaded": Message(_INFO, "The configuration was read again; `detail` says what is in effect now."),
+    "reload-refused": Message(_WARNING, "The configuration is wrong; the old one stays in effect as a whole."),
+    "restart-needed": Message(_WARNING, "What was changed in the configuration takes effect only after a restart."),
     # --- the view of the cluster
     "stream-closed": Message(_WARNING, "The event stream ended, or could not be opened; nothing is decided meanwhile."),
     "reading-lists": Message(_INFO, "What the model says may be wrong, and why: everything is read anew."),
@@ -70,6 +73,12 @@ MESSAGES: Final = {
     "poseidon-adopted": Message(_INFO, "Poseidon holds runners that we created."),
     "poseidon-not-adopted": Message(_WARNING, "Runners that we created are idle, and Poseidon does not hold them."),
     # --- what goes on around the reconciling
+    "page": Message(_INFO, "The status page and its API are served; `detail` is the address."),
+    "telemetry-not-sent": Message(_WARNING, "The collector does not take traces or metrics; they are dropped."),
+    "shadow": Message(_INFO, "What another policy would have done, where that differs."),
+    "flight-written": Message(_INFO, "Something unexpected happened; `detail` is its recording, and why it was kept."),
+    "flight-not-written": Message(_WARNING, "The recording of an anomaly could not be written."),
+    "flight-recorder-lost": Message(_WARNING, "What was kept in memory for such a recording was dropped."),
     "companion-failed": Message(_WARNING, "A part around the reconciling failed; it begins anew in a minute."),
     "library": Message(_WARNING, "A library says something (`logger`, `detail`); at its own level, from warning on."),
     "log-lines-dropped": Message(_WARNING, "Nobody read stderr for a while; so many lines (`count`) are missing here."),
