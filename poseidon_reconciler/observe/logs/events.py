@@ -49,7 +49,7 @@ MESSAGES: Final = {
     "runner-back": Message(_INFO, "A runner that was lost lives."),
     "environment-back": Message(_INFO, "An environment's own job that was lost lives."),
     "environment-stopped": Message(_INFO, "Somebody stopped an environment's own job: hands off."),
-    "job-at-risk": Message(_INFO, "A job lives, and Nomad would end it at its next evaluation."),
+    "job-at-risk": Message(_DEBUG, "A job lives, and Nomad would end it at its next evaluation."),
     "job-changed": Message(_DEBUG, "Any other change of a verdict."),
     # --- actions
     "action-decided": Message(_INFO, "Something is to be done; `reason` says why."),
