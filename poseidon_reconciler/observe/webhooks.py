@@ -97,6 +97,8 @@ class Webhook:
         self._limits = limits
         self._queue: deque[Notice] = deque()
         self._under_way: list[Notice] = []
+        # How many dropped ones the batch under way tells of.
+        self._told_dropped = 0
         self._some = asyncio.Event()
         self._problem: str | None = None
 
