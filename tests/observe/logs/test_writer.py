@@ -54,7 +54,7 @@ def test_who_writes_to_a_pipe_that_nobody_reads_does_not_wait(pipe: tuple[int, i
         writer.write("x" * 1_000)
     writer.close(0.05)
 
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 10.0
     assert writer.dropped > 4_000
 
 
