@@ -66,6 +66,15 @@ def test_a_failure_of_the_demo_can_be_played_too() -> None:
         assert job["TaskGroups"][0]["Disconnect"]["Replace"] is False
 
 
+def test_a_poseidon_beside_it_tells_what_it_believes() -> None:
+    with serving("--port", "0", "--poseidon", "on") as (child, _, welcome):
+        address = next(line.partition("=")[2] for line in welcome if "RECONCILER_POSEIDON__ADDRESS" in line)
+        assert child.stdout is not None
+        assert child.stdout.readline().endswith("everything runs\n")
+        told = get(f"{address}/api/v1/statistics/execution-environments")
+        assert told["10"]["idleRunners"] == told["10"]["prewarmingPoolSize"]
+
+
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

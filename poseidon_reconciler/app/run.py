@@ -6,20 +6,15 @@ import argparse
 import asyncio
 import signal
 import sys
-from datetime import UTC, datetime
-from typing import Final, TextIO
 
+from poseidon_reconciler.app.around import add_notices, add_poseidon
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
 from poseidon_reconciler.app.shadow import table, telling
 from poseidon_reconciler.config import Settings
-from poseidon_reconciler.core.ledger import Action, ActionOutcome
-from poseidon_reconciler.core.printable import printable
-from poseidon_reconciler.core.reconciler import Step
-
-_TOLD_STATES: Final = frozenset({"lost", "missing", "stopped"})
+from poseidon_reconciler.observe.logs.pipeline import Logs
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,17 +24,19 @@ def run(options: argparse.Namespace) -> int:
         UsageError: the configuration is wrong, or the cluster cannot be followed with it.
     """
     settings = load_settings(options.config, read_files=True)
-    return asyncio.run(_run(settings, dry_run=options.dry_run))
+    with Logs(settings.log, sys.stderr.fileno()) as logs:
+        return asyncio.run(_run(settings, Observers(logs.observer), dry_run=options.dry_run))
 
 
-async def _run(settings: Settings, *, dry_run: bool) -> int:
-    observer = Observers(LineLog(sys.stderr))
+async def _run(settings: Settings, observer: Observers, *, dry_run: bool) -> int:
     try:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
     if running.shadow is not None:
         running.companions.append(telling(running.shadow, observer))
+    add_notices(running, observer, settings)
+    add_poseidon(running, observer, settings)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.stop)
@@ -53,25 +50,3 @@ async def _run(settings: Settings, *, dry_run: bool) -> int:
     if running.shadow is not None:
         sys.stderr.write(table(running.shadow.scores()))
     return 0
-
-
-class LineLog:
-    """Tells what goes on, one line each."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def stepped(self, step: Step) -> None:
-        """Tells of losses and of what was decided; healthy changes are too many to read."""
-        for change in step.changes:
-            if change.verdict.state in _TOLD_STATES:
-                self.noted(change.verdict.state, f"{change.job.id}: {change.verdict.cause} ({change.verdict.rule})")
-        for action in step.actions:
-            self.noted("decided", f"{action.kind} {action.job_id}: {action.reason}")
-
-    def acted(self, action: Action, outcome: ActionOutcome) -> None:
-        self.noted(outcome.result, f"{action.kind} {action.job_id}: {outcome.detail}")
-
-    def noted(self, event: str, detail: str) -> None:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        print(printable(f"{at} {event} {detail}"), file=self._out, flush=True)

@@ -29,6 +29,7 @@ from poseidon_reconciler.nomad.outcomes import Ok
 from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
 from poseidon_reconciler.nomad.versions import needs_protection
+from poseidon_reconciler.observe.drift import PoseidonView
 from poseidon_reconciler.policy import Policy
 
 # What waiting does not mend, if it is so from the very beginning: a wrong setting, most of the time.
@@ -57,6 +58,7 @@ class Running:
         companions: what else runs as long as it does, and ends with it; to be added to before it runs.
         shadow: in a dry run, what would have been done and what became of it.
         item_listeners: are told of each item of the stream before the controller is; must not block and not raise.
+        poseidon: what the Poseidon beside us believes; None where nobody asks it.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Running:
         self.shadow: Shadow | None = None
         self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.item_listeners: list[Callable[[Item], None]] = []
+        self.poseidon: Callable[[], PoseidonView | None] = lambda: None
         self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
         self._executor = Executor(self._api, policy, templates, dry_run=dry_run)

@@ -14,6 +14,8 @@ from poseidon_reconciler.app.demo.play import Play, warm_cluster
 from poseidon_reconciler.app.demo.scenarios import scenario_named
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.twin.clock import RealClock
+from poseidon_reconciler.twin.poseidon import Poseidon
+from poseidon_reconciler.twin.poseidon_http import PoseidonServer
 from poseidon_reconciler.twin.scenarios import SCENARIOS, Scenario
 from poseidon_reconciler.twin.server import TwinServer
 
@@ -33,35 +35,51 @@ def twin(options: argparse.Namespace) -> int:
     name = options.scenario or _PEACEFUL
     if name in SCENARIOS:
         # As it was recorded, with as many runners.
-        return asyncio.run(_serve([SCENARIOS[name]], SCENARIOS[name].about, None, options.port))
-    scenario = scenario_named(name)
-    return asyncio.run(_serve(scenario.scenes(None), scenario.about, scenario.disconnect, options.port))
+        scenes, about, disconnect = [SCENARIOS[name]], SCENARIOS[name].about, None
+    else:
+        scenario = scenario_named(name)
+        scenes, about, disconnect = scenario.scenes(None), scenario.about, scenario.disconnect
+    return asyncio.run(_serve(scenes, about, disconnect, options.port, with_poseidon=options.poseidon == "on"))
 
 
-async def _serve(scenes: list[Scenario], about: str, disconnect: dict[str, Any] | None, port: int) -> int:
+async def _serve(
+    scenes: list[Scenario], about: str, disconnect: dict[str, Any] | None, port: int, *, with_poseidon: bool
+) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     clock = RealClock()
     cluster = warm_cluster(scenes[0], now=clock.now())
-    play = Play(cluster, scenes, disconnect=disconnect, tell=_tell, on_started=lambda: _tell("everything runs"))
+    poseidon = Poseidon(cluster, note=lambda text, job_id: _tell(f"Poseidon: {text} {job_id}"))
+
+    def on_started() -> None:
+        _tell("everything runs")
+        if with_poseidon:
+            poseidon.start()
+
+    play = Play(cluster, scenes, disconnect=disconnect, tell=_tell, on_started=on_started)
     async with AsyncExitStack() as stack:
         try:
             server = await stack.enter_async_context(TwinServer(cluster, clock=clock, port=port))
         except OSError as error:
             raise UsageError(f"--port: cannot listen on {port}: {os.strerror(error.errno or 0).lower()}") from None
-        _print_welcome(server.address, about)
+        beside = PoseidonServer(poseidon, touch=server.touch)
+        if with_poseidon:
+            await stack.enter_async_context(beside)
+        _print_welcome(server.address, about, beside.address)
         server.touch()
         play.begin()
         await stopped.wait()
     return 0
 
 
-def _print_welcome(address: str, about: str) -> None:
+def _print_welcome(address: str, about: str, poseidon_address: str) -> None:
     print(f"Nomad's API on {address}: {about}")
     print("In another shell:")
     print(f"  export NOMAD_ADDR={address}")
+    if poseidon_address:
+        print(f"  export RECONCILER_POSEIDON__ADDRESS={poseidon_address}")
     print("  poseidon-reconciler run")
     print(f"  curl {address}/v1/jobs")
     print("Ctrl-C ends it.", flush=True)

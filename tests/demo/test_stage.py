@@ -85,3 +85,21 @@ async def test_until_both_agree_the_cluster_goes_with_the_time(monkeypatch: pyte
     outcome = await stage.run(lambda: None)
     assert outcome.promises_broken == []
     assert all(later > earlier for earlier, later in pairwise(seen[:9]))
+
+
+async def test_what_poseidon_believes_is_compared_while_it_runs() -> None:
+    stage = Stage(replace(PEACEFUL, poseidon=True))
+    await stage.run(lambda: None)
+    assert stage.running is not None
+    view = stage.running.poseidon()
+    assert view is not None
+    assert view.problem is None
+    assert {id_: each.target for id_, each in view.environments.items()} == {"10": 2, "11": 1}
+    assert all(each.believed is not None for each in view.environments.values())
+
+
+async def test_without_a_poseidon_nobody_asks_it() -> None:
+    stage = Stage(PEACEFUL)
+    await stage.run(lambda: None)
+    assert stage.running is not None
+    assert stage.running.poseidon() is None

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from poseidon_reconciler.app.around import add_poseidon
 from poseidon_reconciler.app.demo.ending import Ending
 from poseidon_reconciler.app.demo.feed import Feed
 from poseidon_reconciler.app.demo.judge import Judge
@@ -20,14 +21,17 @@ from poseidon_reconciler.app.demo.outcome import Outcome
 from poseidon_reconciler.app.demo.play import Play, warm_cluster
 from poseidon_reconciler.app.demo.scenarios import DemoScenario
 from poseidon_reconciler.app.demo.watch import Watch
+from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import NomadSettings, Settings
+from poseidon_reconciler.config.observing import PoseidonSettings
 from poseidon_reconciler.core.diagnosis import Change
 from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.twin.clock import RealClock
 from poseidon_reconciler.twin.events import Batch
 from poseidon_reconciler.twin.listening import listen
 from poseidon_reconciler.twin.poseidon import Habits, Poseidon
+from poseidon_reconciler.twin.poseidon_http import PoseidonServer
 from poseidon_reconciler.twin.records import Node
 from poseidon_reconciler.twin.scenarios import Scenario
 from poseidon_reconciler.twin.server import TwinServer
@@ -40,6 +44,8 @@ _FRAME_S: Final = 0.1
 _LIMIT_S: Final = 300.0
 _PATIENCE_S: Final = 15.0
 _PATIENCE_FRAMES: Final = round(_PATIENCE_S / _FRAME_S)
+# How often Poseidon is asked what it believes, in seconds of the cluster's time.
+_ASK_EACH_S: Final = 5.0
 # How long a change may be on its way over the network, in the machine's time.
 _UNSEEN_S: Final = 0.5
 
@@ -156,8 +162,11 @@ class Stage:
 
     async def run(self, show: Callable[[], None]) -> Outcome:
         """Runs the demo to its end; `show` is called for each frame of the view."""
-        async with TwinServer(self.cluster, clock=self._clock) as server:
-            follower = await self._start_reconciler(server.address) if self.setting.reconciler else None
+        async with (
+            TwinServer(self.cluster, clock=self._clock) as server,
+            PoseidonServer(self.poseidon, touch=server.touch) as beside,
+        ):
+            follower = await self._start_reconciler(server.address, beside.address) if self.setting.reconciler else None
             server.touch()
             self.play.begin()
             while not self._is_over(follower):
@@ -171,10 +180,13 @@ class Stage:
             show()
         return self._outcome()
 
-    async def _start_reconciler(self, address: str) -> asyncio.Task[None]:
+    async def _start_reconciler(self, address: str, poseidon_address: str) -> asyncio.Task[None]:
         nomad = NomadSettings(address=address, resync_interval_s=self._settings.nomad.resync_interval_s)
-        settings = self._settings.model_copy(update={"nomad": nomad})
-        self.running = Running(settings, self.observer, clock=self._clock.now, speed=self.setting.speed)
+        beside = PoseidonSettings(address=poseidon_address if self.setting.poseidon else None, interval_s=_ASK_EACH_S)
+        settings = self._settings.model_copy(update={"nomad": nomad, "poseidon": beside})
+        clock, speed, observers = self._clock.now, self.setting.speed, Observers(self.observer)
+        self.running = Running(settings, observers, clock=clock, speed=speed)
+        add_poseidon(self.running, observers, settings, clock=clock, speed=speed)
         follower = asyncio.create_task(self.running.run())
         for _ in range(_PATIENCE_FRAMES):
             if self.running.controller.synced or follower.done():
