@@ -87,7 +87,7 @@ class Planner:
     def change_policy(self, policy: Policy) -> None:
         """Plans by another policy from now on."""
         self._policy = self.pauses.policy = policy
-        self._storm.policy = policy.pace
+        self._storm.change_policy(policy.pace)
         self._protects.change(policy.pace.max_protects_per_second)
         self._creates.change(policy.pace.max_creates_per_second)
         self._removes.change(policy.pace.max_creates_per_second)
