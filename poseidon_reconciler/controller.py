@@ -81,8 +81,15 @@ class Resumed:
     environment_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Somebody wants to know whether the loop turns."""
+
+    answer: Callable[[], None]
+
+
 _OfStream = StreamOpened | StreamFrame | StreamDoubt | StreamClosed
-Input = _OfStream | Pause | Resumed | PolicyChanged | _ListsRead | _ActionEnded
+Input = _OfStream | Pause | Resumed | PolicyChanged | Ping | _ListsRead | _ActionEnded
 
 
 class Lists(Protocol):
@@ -232,6 +239,8 @@ class Controller:
             case PolicyChanged():
                 self.core.change_policy(item.policy)
                 self._observer.noted("policy-changed", "everything is judged anew")
+            case Ping():
+                item.answer()
             case _ListsRead():
                 self._take_lists(item)
             case _ActionEnded():

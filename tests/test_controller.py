@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import poseidon_reconciler.controller as controller_module
-from poseidon_reconciler.controller import StreamClosed, StreamDoubt, StreamFrame
+from poseidon_reconciler.controller import Ping, StreamClosed, StreamDoubt, StreamFrame
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.policy import PacePolicy, Policy
@@ -434,3 +434,14 @@ async def test_a_loop_that_is_cancelled_gives_up_what_is_under_way() -> None:
         await at_once()
 
     assert r.actions.given_up == 1
+
+
+@in_virtual_time
+async def test_a_loop_that_turns_answers_whoever_asks_before_the_lists_and_after() -> None:
+    async with rig() as r:
+        for _ in range(2):
+            answered = asyncio.Event()
+            r.controller.put(Ping(answered.set))
+            await asyncio.wait_for(answered.wait(), 1)
+            await r.open()
+        assert r.controller.synced

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, TextIO
 
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
+from poseidon_reconciler.app.reload import Reload
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
+from poseidon_reconciler.app.supervision import Supervision
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.reconciler import Step
+from poseidon_reconciler.observe.service_manager import ServiceManager
 
 _TOLD_STATES: Final = frozenset({"lost", "missing", "stopped"})
 
@@ -28,18 +33,16 @@ def run(options: argparse.Namespace) -> int:
         UsageError: the configuration is wrong, or the cluster cannot be followed with it.
     """
     settings = load_settings(options.config, read_files=True)
-    return asyncio.run(_run(settings, dry_run=options.dry_run))
+    return asyncio.run(_run(settings, options.config, dry_run=options.dry_run))
 
 
-async def _run(settings: Settings, *, dry_run: bool) -> int:
+async def _run(settings: Settings, path: Path | None, *, dry_run: bool) -> int:
     observer = Observers(LineLog(sys.stderr))
     try:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.stop)
+    _obey_signals(running, Reload(path, settings, running, observer))
     mode = ", dry run: nothing is written" if dry_run else ""
     observer.noted("started", f"{settings.nomad.address}, namespace {settings.nomad.namespace}{mode}")
     try:
@@ -48,6 +51,26 @@ async def _run(settings: Settings, *, dry_run: bool) -> int:
         raise UsageError(str(error)) from None
     observer.noted("stopped", "by a signal")
     return 0
+
+
+def _obey_signals(running: Running, reload: Reload) -> None:
+    """Lets signals end the run or reload its configuration, and a service manager follow it."""
+    supervision = Supervision(ServiceManager(os.environ), running)
+    running.companions.append(supervision.run)
+
+    def stop() -> None:
+        supervision.stopping()
+        running.stop()
+
+    def hang_up() -> None:
+        supervision.reloading()
+        reload()
+        supervision.reloaded()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
 
 
 class LineLog:
