@@ -21,7 +21,7 @@ def answering(status: int, body: str = "") -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the name that http.server wants
+        def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(status)
             self.end_headers()

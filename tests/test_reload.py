@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+import requests
 
 from poseidon_reconciler.app.reload import Reload, changed_keys
 from poseidon_reconciler.app.running import Running
@@ -191,8 +191,7 @@ def test_a_pause_that_is_taken_out_by_a_reload_lets_the_pool_be_filled(tmp_path:
         assert process.hears("WATCHDOG=1")
         before = runners()
         gone = min(before)
-        purge = urllib.request.Request(f"{address}/v1/job/{gone}?purge=true", method="DELETE")
-        urllib.request.urlopen(purge, timeout=TIMEOUT_S).close()
+        requests.delete(f"{address}/v1/job/{gone}?purge=true", timeout=TIMEOUT_S).raise_for_status()
 
         config.write_text(f"pool: {{settle: never}}\n{rest}")
         process.child.send_signal(signal.SIGHUP)

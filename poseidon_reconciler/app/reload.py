@@ -71,7 +71,7 @@ def _listed(keys: list[str]) -> str:
 
 
 def _is_policy(key: str) -> bool:
-    return key.split(".")[0] in _POLICY
+    return key.partition(".")[0] in _POLICY
 
 
 def _leaves(value: object, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -65,7 +65,7 @@ class ServiceManager:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.setblocking(False)
+                sender.settimeout(0)
                 sender.sendto("\n".join(lines).encode(), self._address)
             self.problem = None
         except OSError as error:
