@@ -103,7 +103,8 @@ def is_sent(source: str) -> bool:
 def _in(
     root: Path, variables: Mapping[str, str], directory: str, command: list[str]
 ) -> subprocess.CompletedProcess[str]:
-    entered = ["chroot", str(root), "/usr/bin/env", "-C", directory, *command]
+    # By its path: the variables are those of the image, which have no /usr/sbin.
+    entered = [_command("chroot"), str(root), "/usr/bin/env", "-C", directory, *command]
     run = subprocess.run(entered, env=dict(variables), capture_output=True, text=True, check=False)
     assert run.returncode == 0, f"{command}\n{run.stdout}{run.stderr}"
     return run
@@ -113,9 +114,17 @@ def read_only(root: Path, writable: Path, mounted_at: str, user: str, command: l
     """The command that runs another one in a root as it is in a container: read-only but for a volume, as its user."""
     mount = (
         'mount --bind "$1" "$1" && mount --bind "$2" "$1$3" && mount -o remount,ro,bind "$1"'
-        ' && root=$1 && user=$4 && shift 4 && exec chroot --userspec="$user" "$root" "$@"'
+        ' && root=$1 && user=$4 && chroot=$5 && shift 5 && exec "$chroot" --userspec="$user" "$root" "$@"'
     )
-    return ["unshare", "--mount", "/bin/sh", "-c", mount, "sh", str(root), str(writable), mounted_at, user, *command]
+    given = [str(root), str(writable), mounted_at, user, _command("chroot")]
+    return [_command("unshare"), "--mount", "/bin/sh", "-c", mount, "sh", *given, *command]
+
+
+def _command(name: str) -> str:
+    """Where a command of this machine is."""
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    assert found is not None, f"{name} is not installed"
+    return found
 
 
 def compilers_and_caches(root: Path) -> list[str]:

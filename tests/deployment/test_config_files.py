@@ -180,7 +180,7 @@ def test_composes_services_find_each_other_and_their_files() -> None:
     assert str(settings.nomad.token_file) == f"/run/secrets/{reconciler['secrets'][0]}"
     assert set(reconciler["secrets"]) == set(compose["secrets"])
     assert settings.http.listen == f"0.0.0.0:{PORT}"
-    assert reconciler["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
+    assert reconciler["ports"] == [f"127.0.0.1:{port}:{port}" for port in (PORT, "9090")]
     assert parse_duration(reconciler["stop_grace_period"]) > _DRAIN_S
     assert f"state:{IMAGE.last('VOLUME').rest}" in reconciler["volumes"]
     assert (CONFIG / reconciler["build"]["context"] / "Dockerfile").exists()
@@ -197,7 +197,7 @@ def test_composes_services_find_each_other_and_their_files() -> None:
                 assert source in compose["volumes"]
 
 
-def test_prometheus_asks_a_service_of_compose() -> None:
+def test_prometheus_asks_the_reconciler_whose_network_it_shares() -> None:
     path = CONFIG / "prometheus" / "prometheus.yml"
     if not path.exists():
         pytest.skip("there is no configuration of Prometheus yet")
@@ -208,8 +208,8 @@ def test_prometheus_asks_a_service_of_compose() -> None:
         for group in job.get("static_configs", [])
         for target in group["targets"]
     ]
-    services = read_yaml("compose.yaml")["services"]
-    assert any(target == f"{name}:{PORT}" for target in targets for name in services), targets
+    assert read_yaml("compose.yaml")["services"]["prometheus"]["network_mode"] == "service:reconciler"
+    assert f"127.0.0.1:{PORT}" in targets
 
 
 def test_the_collectors_pipelines_are_made_of_what_it_has() -> None:
