@@ -309,11 +309,11 @@ class Controller:
         if step.changes or step.actions:
             self._observer.stepped(step)
         for action in step.actions:
-            task = asyncio.create_task(self._act(action))
+            task = asyncio.create_task(self._act(action, self.core.policy))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
-    async def _act(self, action: Action) -> None:
+    async def _act(self, action: Action, decided_by: Policy) -> None:
         async with self._slots:
             if self.stopping:
                 return
@@ -321,6 +321,9 @@ class Controller:
             try:
                 if pause is not None:
                     outcome = ActionOutcome("not-done", f"paused: {pause.reason}")
+                elif self.core.policy is not decided_by:
+                    # If it is still wanted, it is decided on again.
+                    outcome = ActionOutcome("not-done", "the policy has changed meanwhile")
                 else:
                     outcome = await self._actions.execute(action)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
