@@ -1,4 +1,4 @@
-"""Writes the pages that say what the program is from the program itself, so that they cannot say anything else.
+"""Writes the pages that are lists of what the code declares, so that they cannot say anything else.
 
 python docs/generate.py            prints them
 python docs/generate.py --write    writes them
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +19,9 @@ from poseidon_reconciler.core.rules import COMING_STATES, ENVIRONMENT_RULES, RUN
 from poseidon_reconciler.recording.reader import RecordingReader
 from poseidon_reconciler.recording.replay import Replay
 
-HERE = Path(__file__).parent
-EXAMPLE = HERE.parent / "config" / "reconciler.yaml"
-RECORDINGS = HERE.parent / "tests" / "fixtures"
+DOCS = Path(__file__).parent
+EXAMPLE = DOCS.parent / "config" / "reconciler.yaml"
+RECORDINGS = DOCS.parent / "tests" / "fixtures"
 
 _HEAD = """\
 # Verdicts
@@ -60,7 +60,7 @@ in place (`protect-job`) takes away the old allocation's power, because only tho
 
 
 def verdicts_page() -> str:
-    """All rules in their order."""
+    """The page of all verdicts."""
     parts = [_HEAD.format(coming=", ".join(sorted(COMING_STATES)))]
     parts += ["## Runners\n\n" + _table(RUNNER_RULES), "## Environments\n\n" + _table(ENVIRONMENT_RULES), _TAIL]
     return "\n".join(parts)
@@ -177,15 +177,11 @@ def _keys_of_example() -> Iterator[tuple[str, str, str, bool]]:
             comments = []
 
 
-PAGES: dict[str, Callable[[], str]] = {
-    "verdicts.md": verdicts_page,
-    "states.md": states_page,
-    "settings.md": settings_page,
-}
+PAGES = {"verdicts.md": verdicts_page, "states.md": states_page, "settings.md": settings_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
         if "--write" in sys.argv:
-            (HERE / name).write_text(page())
+            (DOCS / name).write_text(page())
         else:
             sys.stdout.write(page())

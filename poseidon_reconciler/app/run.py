@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +11,13 @@ from typing import Final, TextIO
 
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
-from poseidon_reconciler.app.reload import Reload
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
-from poseidon_reconciler.app.supervision import Supervision
+from poseidon_reconciler.app.signals import obey_signals
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.reconciler import Step
-from poseidon_reconciler.observe.service_manager import ServiceManager
 
 _TOLD_STATES: Final = frozenset({"lost", "missing", "stopped"})
 
@@ -42,7 +38,7 @@ async def _run(settings: Settings, path: Path | None, *, dry_run: bool) -> int:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
-    _obey_signals(running, Reload(path, settings, running, observer))
+    obey_signals(running, observer, settings, path)
     mode = ", dry run: nothing is written" if dry_run else ""
     observer.noted("started", f"{settings.nomad.address}, namespace {settings.nomad.namespace}{mode}")
     try:
@@ -51,26 +47,6 @@ async def _run(settings: Settings, path: Path | None, *, dry_run: bool) -> int:
         raise UsageError(str(error)) from None
     observer.noted("stopped", "by a signal")
     return 0
-
-
-def _obey_signals(running: Running, reload: Reload) -> None:
-    """Lets signals end the run or reload its configuration, and a service manager follow it."""
-    supervision = Supervision(ServiceManager(os.environ), running)
-    running.companions.append(supervision.run)
-
-    def stop() -> None:
-        supervision.stopping()
-        running.stop()
-
-    def hang_up() -> None:
-        supervision.reloading()
-        reload()
-        supervision.reloaded()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, hang_up)
 
 
 class LineLog:
