@@ -1,6 +1,4 @@
-"""What the outside says to `run` while it runs: signals that end it or have it read its configuration anew, and a service
-manager that wants to hear how each of that goes.
-"""
+"""Signals to `run`: some end it, one has its configuration read anew, and a service manager wants to hear of both."""
 
 from __future__ import annotations
 
