@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo simulate replay test check fix bench docs storms lock clean
+.PHONY: help demo simulate replay test check fix bench docs storms image lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,10 +53,19 @@ docs: $(READY) ## Write the generated pages anew
 storms: $(READY) ## Measure the table of docs/storms.md anew, which takes minutes
 	@$(BIN)/python docs/storms.py --write
 
+image: ## Build the container image [ARGS="--tag registry/name:1"]
+	@engine=$$(command -v docker || command -v podman) || { \
+		echo "error: neither docker nor podman is on the PATH" >&2; exit 1; }; \
+	"$$engine" info >/dev/null 2>&1 || { \
+		echo "error: $$engine is there, but does not answer: is its daemon running, and may you use it?" >&2; exit 1; }; \
+	"$$engine" build --tag poseidon-reconciler $(ARGS) .
+
 lock: $(READY) ## Write the locks anew from pyproject.toml [ARGS=--upgrade]
 	$(BIN)/pip-compile --quiet $(ARGS) --output-file requirements.txt pyproject.toml
 	$(BIN)/pip-compile --quiet $(ARGS) --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --only-build-deps --build-deps-for wheel --constraint requirements-dev.txt \
+		--output-file requirements-build.txt pyproject.toml
 
 clean: ## Remove .venv and everything else that was made here
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis

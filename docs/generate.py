@@ -1,17 +1,27 @@
-"""Writes `docs/verdicts.md` from the rules themselves, so that the page cannot say anything else.
+"""Writes the pages that are lists of what the code declares, so that they cannot say anything else.
 
-python docs/generate.py            prints the page
-python docs/generate.py --write    writes it
+python docs/generate.py            prints them
+python docs/generate.py --write    writes them
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from poseidon_reconciler.config import Settings
+from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.core.rules import COMING_STATES, ENVIRONMENT_RULES, RUNNER_RULES, Rule
+from poseidon_reconciler.recording.reader import RecordingReader
+from poseidon_reconciler.recording.replay import Replay
 
-PAGE = Path(__file__).with_name("verdicts.md")
+DOCS = Path(__file__).parent
+EXAMPLE = DOCS.parent / "config" / "reconciler.yaml"
+RECORDINGS = DOCS.parent / "tests" / "fixtures"
 
 _HEAD = """\
 # Verdicts
@@ -49,8 +59,8 @@ in place (`protect-job`) takes away the old allocation's power, because only tho
 """
 
 
-def page() -> str:
-    """The whole page."""
+def verdicts_page() -> str:
+    """The page of all verdicts."""
     parts = [_HEAD.format(coming=", ".join(sorted(COMING_STATES)))]
     parts += ["## Runners\n\n" + _table(RUNNER_RULES), "## Environments\n\n" + _table(ENVIRONMENT_RULES), _TAIL]
     return "\n".join(parts)
@@ -65,8 +75,113 @@ def _table(rules: tuple[Rule, ...]) -> str:
     return "\n".join(rows) + "\n"
 
 
+# --- states -----------------------------------------------------------------------------------------------------------
+
+_STATES_HEAD = """\
+# States
+
+A job's state follows from what Nomad says of it now, by [rules](verdicts.md) that know no state before. In each box
+stand the rules that give the state, in their order. The arrows are the changes that the recordings under
+`tests/fixtures/` show: those of real clusters, and of cases worth keeping. *Time* is written on those that come about
+by time alone, when a grace or a deadline has passed. A change without an arrow is possible, and was not seen yet.
+
+This page is generated (`make docs`).
+"""
+
+
+class _Arrow(NamedTuple):
+    kind: str
+    before: str
+    after: str
+
+
+def states_page() -> str:
+    """The states as diagrams, of the rules that give them and the changes that were recorded."""
+    arrows = _recorded_arrows()
+    parts = [_STATES_HEAD]
+    for title, kind, rules in (("Runners", "runner", RUNNER_RULES), ("Environments", "environment", ENVIRONMENT_RULES)):
+        of_kind = {arrow: timed for arrow, timed in arrows.items() if arrow.kind == kind}
+        parts.append(f"## {title}\n\n" + _diagram(rules, of_kind))
+    return "\n".join(parts)
+
+
+def _diagram(rules: tuple[Rule, ...], arrows: dict[_Arrow, bool]) -> str:
+    lines = ["```mermaid", "stateDiagram-v2", "    direction LR"]
+    for state in dict.fromkeys(rule.state for rule in rules):
+        lines.append(f'    state "{state}" as {state}')
+        lines += [f"    {state} : {rule.name}" for rule in rules if rule.state == state]
+    for arrow, timed in sorted(arrows.items()):
+        lines.append(f"    {arrow.before} --> {arrow.after}" + (" : time" if timed else ""))
+    return "\n".join([*lines, "```", ""])
+
+
+def _recorded_arrows() -> dict[_Arrow, bool]:
+    """The changes of state in all recordings, each with whether it ever came about by time alone."""
+    arrows: dict[_Arrow, bool] = {}
+
+    def note(step: Step) -> None:
+        for job, before, verdict in ((change.job, change.before, change.verdict) for change in step.changes):
+            if before is None or before.state != verdict.state:
+                arrow = _Arrow(job.kind, before.state if before is not None else "[*]", verdict.state)
+                timed = before is not None and before.due_at is not None and step.at >= before.due_at
+                arrows[arrow] = arrows.get(arrow, False) or timed
+
+    for expectation in sorted(RECORDINGS.rglob("*.expect.json")):
+        stem = expectation.name.removesuffix(".expect.json")
+        (recording,) = expectation.parent.glob(f"{stem}.ndjson*")
+        settings = Settings.model_validate(json.loads(expectation.read_text()).get("config", {}))
+        Replay(settings.policy(), note).run(RecordingReader([recording]))
+    return arrows
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+_SETTINGS_HEAD = """\
+# Settings
+
+Generated from [`config/reconciler.yaml`](../config/reconciler.yaml), which is the whole configuration with its defaults
+(`make docs`). A variable `RECONCILER_<SECTION>__<KEY>` overrides a key: `RECONCILER_POOL__SETTLE=20s`. What stands in
+`pool`, `pace` and `environments` takes effect with a [reload](operations.md#signals), the rest with a restart.
+"""
+_KEY = re.compile(r"(?P<indent> *)(?P<key>\w+):(?P<value>.*)")
+_COLUMNS = "| key | default | meaning |\n| --- | --- | --- |"
+
+
+def settings_page() -> str:
+    """Each key with its default and meaning, as the example's comments say it."""
+    parts = [_SETTINGS_HEAD]
+    for key, value, comment, is_section in _keys_of_example():
+        if is_section:
+            parts.append(f"\n## {key}\n\n{comment}\n")
+        if is_section and not value and key != "state_dir":
+            parts.append(_COLUMNS)
+        elif not is_section:
+            parts.append(f"| `{key}` | {f'`{value}`' if value else ''} | {comment} |")
+    return "\n".join(parts).replace("\n\n\n", "\n\n").rstrip() + "\n"
+
+
+def _keys_of_example() -> Iterator[tuple[str, str, str, bool]]:
+    """Key, default, comment, and whether it stands at the top, of each key in the order of the file."""
+    comments: list[str] = []
+    after_key = False
+    for line in EXAMPLE.read_text().splitlines():
+        if line.lstrip().startswith("#"):
+            comments = [] if after_key else comments
+            text = line.strip().removeprefix("#").removeprefix(" ")
+            comments.append(f"<br>`{text.strip()}`" if text.startswith("  ") else text)
+            after_key = False
+        elif match := _KEY.fullmatch(line):
+            yield match["key"], match["value"].strip(), " ".join(comments).replace("|", "\\|"), not match["indent"]
+            after_key = True
+        else:
+            comments = []
+
+
+PAGES = {"verdicts.md": verdicts_page, "states.md": states_page, "settings.md": settings_page}
+
 if __name__ == "__main__":
-    if "--write" in sys.argv:
-        PAGE.write_text(page())
-    else:
-        sys.stdout.write(page())
+    for name, page in PAGES.items():
+        if "--write" in sys.argv:
+            (DOCS / name).write_text(page())
+        else:
+            sys.stdout.write(page())

@@ -80,6 +80,12 @@ def _check(options: argparse.Namespace) -> int:
     return check(options)
 
 
+def _health(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.health import health
+
+    return health(options)
+
+
 def _demo(options: argparse.Namespace) -> int:
     from poseidon_reconciler.app.demo.command import demo
 
@@ -109,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     _add_explain(commands)
     _add_check(commands)
+    _add_health(commands)
     _add_demo(commands)
     _add_twin(commands)
     _add_simulate(commands)
@@ -164,6 +171,18 @@ def _add_check(commands: _Commands) -> None:
     _add_config(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     parser.set_defaults(run=_check)
+
+
+def _add_health(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "health",
+        help="ask a running reconciler whether it lives",
+        description="Asks the reconciler that listens on http.listen whether it lives. Exit status 1: it does not.",
+    )
+    parser.add_argument("--url", metavar="U", help="where it listens (default: http.listen on this machine)")
+    parser.add_argument("--ready", action="store_true", help="ask whether its view is complete and fresh, instead")
+    _add_config(parser)
+    parser.set_defaults(run=_health)
 
 
 def _add_demo(commands: _Commands) -> None:

@@ -81,8 +81,15 @@ class Resumed:
     environment_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Somebody wants to know whether the loop turns."""
+
+    answer: Callable[[], None]
+
+
 _OfStream = StreamOpened | StreamFrame | StreamDoubt | StreamClosed
-Input = _OfStream | Pause | Resumed | PolicyChanged | _ListsRead | _ActionEnded
+Input = _OfStream | Pause | Resumed | PolicyChanged | Ping | _ListsRead | _ActionEnded
 
 
 class Lists(Protocol):
@@ -232,6 +239,8 @@ class Controller:
             case PolicyChanged():
                 self.core.change_policy(item.policy)
                 self._observer.noted("policy-changed", "everything is judged anew")
+            case Ping():
+                item.answer()
             case _ListsRead():
                 self._take_lists(item)
             case _ActionEnded():
@@ -300,11 +309,11 @@ class Controller:
         if step.changes or step.actions:
             self._observer.stepped(step)
         for action in step.actions:
-            task = asyncio.create_task(self._act(action))
+            task = asyncio.create_task(self._act(action, self.core.policy))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
-    async def _act(self, action: Action) -> None:
+    async def _act(self, action: Action, decided_by: Policy) -> None:
         async with self._slots:
             if self.stopping:
                 return
@@ -312,6 +321,9 @@ class Controller:
             try:
                 if pause is not None:
                     outcome = ActionOutcome("not-done", f"paused: {pause.reason}")
+                elif self.core.policy is not decided_by:
+                    # If it is still wanted, it is decided on again.
+                    outcome = ActionOutcome("not-done", "the policy has changed meanwhile")
                 else:
                     outcome = await self._actions.execute(action)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 import poseidon_reconciler.controller as controller_module
-from poseidon_reconciler.controller import StreamClosed, StreamDoubt, StreamFrame
+from poseidon_reconciler.controller import Ping, PolicyChanged, StreamClosed, StreamDoubt, StreamFrame
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
-from poseidon_reconciler.policy import PacePolicy, Policy
+from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy
 from tests.controllers import DONE, RESYNC_S, at_once, in_virtual_time, now, pool, rig
 from tests.core.builders import job, line_of, runner
 
@@ -434,3 +434,49 @@ async def test_a_loop_that_is_cancelled_gives_up_what_is_under_way() -> None:
         await at_once()
 
     assert r.actions.given_up == 1
+
+
+@in_virtual_time
+async def test_a_loop_that_turns_answers_whoever_asks_before_the_lists_and_after() -> None:
+    async with rig() as r:
+        for _ in range(2):
+            answered = asyncio.Event()
+            r.controller.put(Ping(answered.set))
+            await asyncio.wait_for(answered.wait(), 1)
+            await r.open()
+        assert r.controller.synced
+
+
+@in_virtual_time
+async def test_what_waits_for_its_turn_while_the_policy_changes_is_decided_on_by_the_new_one() -> None:
+    async with rig(Policy(pace=PacePolicy(max_creates_per_second=50, max_starting_per_node=50))) as r:
+        r.lists.answer = lambda: (pool(100, runners=0, target=12), "")
+        r.actions.takes_s = 10
+        await r.open()
+        await asyncio.sleep(15)
+        assert len(r.actions.begun) == 8
+
+        r.controller.put(PolicyChanged(Policy(pool=PoolPolicy(pause="leave everything"))))
+        await asyncio.sleep(600)
+        assert len(r.actions.begun) == 8
+        r.controller.put(PolicyChanged(Policy()))
+        await asyncio.sleep(600)
+
+        assert len({action.job_id for _, action in r.actions.begun}) == 12
+
+
+@in_virtual_time
+async def test_an_action_of_the_policy_before_is_not_begun_under_the_next() -> None:
+    async with rig(Policy(pace=PacePolicy(max_creates_per_second=50, max_starting_per_node=50))) as r:
+        r.lists.answer = lambda: (pool(100, runners=0, target=12), "")
+        r.actions.takes_s = 10
+        await r.open()
+        await asyncio.sleep(15)
+
+        r.controller.put(PolicyChanged(Policy(pool=PoolPolicy(settle_s=3600))))
+        await asyncio.sleep(60)
+        assert len(r.actions.begun) == 8
+        assert r.notes.outcomes.count(("create-runner", "not-done")) == 4
+        await asyncio.sleep(3600)
+
+        assert len({action.job_id for _, action in r.actions.begun}) == 12

@@ -10,8 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from poseidon_reconciler.config.given import KEYS
 
 ROOT = Path(__file__).parent.parent
+PLAN = "poseidon_reconciler/core/plan.py"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # A block of a terminal session: `$ poseidon-reconciler …` and what it prints.
 _SESSION = re.compile(r"```console\n\$ poseidon-reconciler (.*)\n((?:.*\n)*?)```")
@@ -21,14 +25,15 @@ def sessions() -> list[tuple[str, str, str]]:
     return [(page.name, *match) for page in PAGES for match in _SESSION.findall(page.read_text())]
 
 
-def test_the_page_of_verdicts_is_current() -> None:
+@pytest.mark.parametrize("name", ["verdicts.md", "states.md", "settings.md"])
+def test_a_generated_page_is_current(name: str) -> None:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    assert (ROOT / "docs" / "verdicts.md").read_text() == module.page(), "run `make docs`"
+    assert (ROOT / "docs" / name).read_text() == module.PAGES[name](), "run `make docs`"
 
 
 def test_there_are_examples_to_run() -> None:
@@ -53,3 +58,36 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+
+
+def test_each_alert_has_its_section_and_no_other_has_one() -> None:
+    path = ROOT / "config" / "prometheus" / "alerts.yml"
+    if not path.exists():
+        pytest.skip("there are no alerts yet")
+    groups = yaml.safe_load(path.read_text())["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
+    assert set(re.findall(r"^### (Poseidon\w+)$", OPERATIONS, re.MULTILINE)) == alerts
+
+
+def test_each_right_of_the_policy_is_explained() -> None:
+    policy = (ROOT / "config" / "acl-policy.hcl").read_text()
+    for right in re.findall(r'"([a-z]+-[a-z]+)",', policy):
+        assert f"`{right}`" in OPERATIONS
+
+
+def test_each_setting_is_on_the_page_of_settings() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    for section, keys in KEYS.items():
+        for key in keys:
+            assert (f"\n## {key}\n" if section == () else f"\n| `{key}` |") in page or key == "token", key
+
+
+@pytest.mark.parametrize("reason", re.findall(r'Hold\(\w+, f?"([^"{]+)', (ROOT / PLAN).read_text()))
+def test_each_reason_to_hold_is_on_the_page_of_troubleshooting(reason: str) -> None:
+    words = reason.partition(":")[0] if len(reason) > 20 else reason
+    assert words.strip() in (ROOT / "docs" / "troubleshooting.md").read_text()

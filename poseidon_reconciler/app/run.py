@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
+from pathlib import Path
 
 from poseidon_reconciler.app.around import add_notices, add_poseidon
 from poseidon_reconciler.app.errors import UsageError
@@ -13,6 +13,7 @@ from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
 from poseidon_reconciler.app.shadow import table, telling
+from poseidon_reconciler.app.signals import obey_signals
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.observe.logs.pipeline import Logs
 
@@ -25,10 +26,10 @@ def run(options: argparse.Namespace) -> int:
     """
     settings = load_settings(options.config, read_files=True)
     with Logs(settings.log, sys.stderr.fileno()) as logs:
-        return asyncio.run(_run(settings, Observers(logs.observer), dry_run=options.dry_run))
+        return asyncio.run(_run(settings, Observers(logs.observer), options.config, dry_run=options.dry_run))
 
 
-async def _run(settings: Settings, observer: Observers, *, dry_run: bool) -> int:
+async def _run(settings: Settings, observer: Observers, path: Path | None, *, dry_run: bool) -> int:
     try:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
@@ -37,9 +38,7 @@ async def _run(settings: Settings, observer: Observers, *, dry_run: bool) -> int
         running.companions.append(telling(running.shadow, observer))
     add_notices(running, observer, settings)
     add_poseidon(running, observer, settings)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, running.stop)
+    obey_signals(running, observer, settings, path)
     mode = ", dry run: nothing is written" if dry_run else ""
     observer.noted("started", f"{settings.nomad.address}, namespace {settings.nomad.namespace}{mode}")
     try:

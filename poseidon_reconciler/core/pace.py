@@ -21,19 +21,25 @@ class RateLimit:
     """
 
     def __init__(self, rate: float) -> None:
-        self.change(rate)
-        self._due = 0.0
+        self._due = self._taken_at = 0.0
+        self._allow(rate)
 
-    def change(self, rate: float) -> None:
-        """Allows another rate from now on."""
+    def _allow(self, rate: float) -> None:
         self._interval_s = 1 / rate
         self._burst_s = max(0.0, 1 - self._interval_s)
+
+    def change(self, rate: float) -> None:
+        """Allows another rate; what was taken before weighs as if it had been taken at this one."""
+        ahead = (self._due - self._taken_at) / self._interval_s
+        self._allow(rate)
+        self._due = self._taken_at + ahead * self._interval_s
 
     def take(self, now: float) -> bool:
         """Takes one if it may be taken now."""
         if now < self.next_at():
             return False
         self._due = max(self._due, now) + self._interval_s
+        self._taken_at = now
         return True
 
     def next_at(self) -> float:
@@ -74,6 +80,11 @@ class StormWatch:
         self._last_disturbance = 0.0
         self._runners: dict[str, float] = {}
         self._nodes: dict[str, float] = {}
+
+    def change_policy(self, policy: PacePolicy) -> None:
+        """Goes by other limits from the next update on; a storm that goes on is held for as long as these say."""
+        self.policy = policy
+        self._stirred = True
 
     def runner_lost(self, job_id: str, now: float) -> None:
         self._runners.pop(job_id, None)

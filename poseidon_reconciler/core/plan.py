@@ -88,7 +88,7 @@ class Planner:
     def change_policy(self, policy: Policy) -> None:
         """Plans by another policy from now on."""
         self.desk.policy = self.pauses.policy = policy
-        self.storm.policy = policy.pace
+        self.storm.change_policy(policy.pace)
         self.protection.rate.change(policy.pace.max_protects_per_second)
         for rate in (self.creates, self._removes, self.surplus.rate):
             rate.change(policy.pace.max_creates_per_second)

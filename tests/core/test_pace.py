@@ -51,6 +51,18 @@ def test_whoever_waits_until_the_next_need_not_wait_again(rate: float, start: fl
             assert limit.take(now)
 
 
+@given(before=st.floats(0.01, 1000), after=st.floats(0.01, 1000), tries=st.integers(1, 30), start=st.floats(0, 1e6))
+def test_under_another_rate_what_was_taken_before_weighs_as_if_taken_at_that_one(
+    before: float, after: float, tries: int, start: float
+) -> None:
+    limit = RateLimit(before)
+    taken = sum(limit.take(start) for _ in range(tries))
+
+    limit.change(after)
+
+    assert limit.next_at() == pytest.approx(start + taken / after - max(0.0, 1 - 1 / after), abs=1e-3)
+
+
 # --- storm ----------------------------------------------------------------------------------------------------------
 
 PACE = PacePolicy(storm_share=0.2, storm_window_s=60, storm_settle_s=30, storm_max_hold_s=300)

@@ -63,15 +63,9 @@ def told() -> dict[str, Notice]:
     poisoned = Hold("10", "poisoned", "new runners fail: no such image", None, None, "one has run")
     paused = Hold("11", "paused", "paused: agents are upgraded", None, 300.0, "it expires")
     for at in (0, 10, 20, 60):
-        notices += watch.look(
-            pool(0), [Hold("10", "poisoned", "new runners fail: no such image", None, None, "it is over")], float(at)
-        )
-    notices += watch.look(
-        pool(0), [Hold("11", "paused", "paused: agents are upgraded", None, 300.0, "it is over")], 100.0
-    )
-    notices += watch.look(
-        pool(3), [Hold("11", "paused", "paused: agents are upgraded", None, 300.0, "it is over")], 160.0
-    )
+        notices += watch.look(pool(0), [poisoned], float(at))
+    notices += watch.look(pool(0), [paused], 100.0)
+    notices += watch.look(pool(3), [paused], 160.0)
     notices += watch.look(pool(3), [Hold(None, "storm", "storm: many", None, 300.0, "it is over")], 170.0)
     return {notice.kind: notice for notice in notices}
 

@@ -1,0 +1,160 @@
+# poseidon-reconciler as a service beside Poseidon. Needs Nomad 1.4 (variables) and the docker driver.
+#
+#   nomad acl policy apply poseidon-reconciler acl-policy.hcl
+#   nomad var put nomad/jobs/poseidon-reconciler token=$(nomad acl token create \
+#       -policy poseidon-reconciler -type client -t '{{.SecretID}}')
+#   nomad job run -var nomad_address=https://nomad.example:4646 poseidon-reconciler.nomad.hcl
+#
+# reconciler.yaml beside this file goes along. It is read again (SIGHUP) when the job is registered with another one.
+
+variable "nomad_address" {
+  type        = string
+  description = "http(s)://host:port of a server or client agent, as the container reaches it."
+}
+
+variable "poseidon_namespace" {
+  type        = string
+  description = "The namespace whose jobs are looked after."
+  default     = "default"
+}
+
+variable "image" {
+  type        = string
+  description = "The image that `make image` built, as the clients can pull it."
+  default     = "poseidon-reconciler:latest"
+}
+
+variable "datacenters" {
+  type    = list(string)
+  default = ["*"]
+}
+
+variable "telemetry_endpoint" {
+  type        = string
+  description = "Base URL of an OpenTelemetry collector; empty: nothing is sent."
+  default     = ""
+}
+
+job "poseidon-reconciler" {
+  type        = "service"
+  datacenters = var.datacenters
+  # Above the pools: it is what fills them again.
+  priority = 80
+
+  group "reconciler" {
+    # Two would do no harm, and no good either: all state comes from Nomad.
+    count = 1
+
+    network {
+      mode = "bridge"
+      port "http" {
+        to = 8646
+      }
+    }
+
+    update {
+      health_check      = "checks"
+      min_healthy_time  = "10s"
+      healthy_deadline  = "5m"
+      progress_deadline = "10m"
+      auto_revert       = true
+    }
+
+    restart {
+      attempts = 3
+      interval = "5m"
+      delay    = "10s"
+      mode     = "delay"
+    }
+
+    reschedule {
+      delay          = "30s"
+      delay_function = "exponential"
+      max_delay      = "10m"
+      unlimited      = true
+    }
+
+    # Keeps state_dir when the job moves: the last known templates, pauses, recordings of anomalies.
+    ephemeral_disk {
+      sticky  = true
+      migrate = true
+      size    = 600 # MB
+    }
+
+    service {
+      name     = "poseidon-reconciler"
+      provider = "nomad"
+      port     = "http"
+
+      check {
+        name     = "lives"
+        type     = "http"
+        path     = "/healthz"
+        interval = "15s"
+        timeout  = "5s"
+
+        check_restart {
+          limit = 4
+          grace = "60s"
+        }
+      }
+
+      # Not ready is no reason to restart: whoever waits for Nomad's servers waits for them after a restart too.
+      check {
+        name     = "is ready"
+        type     = "http"
+        path     = "/readyz"
+        interval = "15s"
+        timeout  = "5s"
+      }
+    }
+
+    task "run" {
+      driver = "docker"
+      # Longer than the eight seconds in which writes under way are finished.
+      kill_timeout = "15s"
+
+      config {
+        image           = var.image
+        args            = ["run", "--config", "/local/reconciler.yaml"]
+        ports           = ["http"]
+        readonly_rootfs = true
+        cap_drop        = ["all"]
+        security_opt    = ["no-new-privileges"]
+      }
+
+      # These win over reconciler.yaml. So would NOMAD_NAMESPACE, which Nomad sets to this job's own.
+      env {
+        NOMAD_ADDR                     = var.nomad_address
+        RECONCILER_NOMAD__NAMESPACE    = var.poseidon_namespace
+        RECONCILER_NOMAD__TOKEN_FILE   = "/secrets/nomad-token"
+        RECONCILER_HTTP__LISTEN        = "0.0.0.0:8646"
+        RECONCILER_STATE_DIR           = "/alloc/data/poseidon-reconciler"
+        RECONCILER_TELEMETRY__ENDPOINT = var.telemetry_endpoint
+      }
+
+      # With Vault: {{ with secret "kv/data/poseidon-reconciler" }}{{ .Data.data.token }}{{ end }}
+      template {
+        destination = "/secrets/nomad-token"
+        data        = "{{ with nomadVar \"nomad/jobs/poseidon-reconciler\" }}{{ .token }}{{ end }}"
+        # The container's user is not root, and the directory is the task's own.
+        perms = "0444"
+        # The file is read again at each reconnect, and a token that is revoked ends the connection.
+        change_mode = "noop"
+      }
+
+      template {
+        destination   = "/local/reconciler.yaml"
+        data          = file("reconciler.yaml")
+        change_mode   = "signal"
+        change_signal = "SIGHUP"
+      }
+
+      resources {
+        cpu        = 200
+        memory     = 256
+        memory_max = 512
+      }
+    }
+  }
+}
