@@ -13,6 +13,7 @@ from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
+from poseidon_reconciler.app.web import add_page
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.printable import printable
@@ -35,6 +36,7 @@ async def _run(settings: Settings, *, dry_run: bool) -> int:
     observer = Observers(LineLog(sys.stderr))
     try:
         running = Running(settings, observer, dry_run=dry_run)
+        await add_page(running, observer, settings, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
     loop = asyncio.get_running_loop()

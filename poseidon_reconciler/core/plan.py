@@ -198,6 +198,12 @@ class Planner:
             holds.append(Hold(action.environment_id, f"{action.kind} {action.job_id}: {detail}", until))
         return holds
 
+    @property
+    def storm(self) -> tuple[float, float] | None:
+        """When the present storm began and when it ends if nothing else happens; None while there is none."""
+        since, until = self._storm.since, self._storm.until
+        return (since, until) if since is not None and until is not None else None
+
     def deficit(self, environment_id: str) -> int:
         """How many runners an environment lacks, those that are asked for not counted as lacking."""
         deficit = self._deficits.get(environment_id)

@@ -20,7 +20,9 @@ from poseidon_reconciler.app.demo.outcome import Outcome
 from poseidon_reconciler.app.demo.play import Play, warm_cluster
 from poseidon_reconciler.app.demo.scenarios import DemoScenario
 from poseidon_reconciler.app.demo.watch import Watch
+from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running
+from poseidon_reconciler.app.web import add_page
 from poseidon_reconciler.config import NomadSettings, Settings
 from poseidon_reconciler.core.diagnosis import Change
 from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
@@ -37,6 +39,8 @@ LEARNERS: Final = Habits(claims_per_minute=4.0, use_s=40.0)
 # Of a pool, one in so many is in use when the failure begins.
 _CLAIMED_AT_FIRST: Final = 8
 _FRAME_S: Final = 0.1
+# Of the page's charts, in the cluster's time: a demo lasts minutes, not hours.
+_SAMPLE_S: Final = 1.0
 _LIMIT_S: Final = 300.0
 _PATIENCE_S: Final = 15.0
 _PATIENCE_FRAMES: Final = round(_PATIENCE_S / _FRAME_S)
@@ -45,7 +49,9 @@ _UNSEEN_S: Final = 0.5
 
 
 class Setting(Struct, frozen=True):
-    """What a demo is to show. `runners`: the first pool's target, if it is not to be the scenario's own."""
+    """What a demo is to show. `runners`: the first pool's target, if it is not to be the scenario's own; `page`: whether
+    the status page is shown where the settings say, or at any free port where that is taken.
+    """
 
     scenario: DemoScenario
     settings: Settings
@@ -54,6 +60,7 @@ class Setting(Struct, frozen=True):
     runners: int | None = None
     seed: int = 0
     speed: float = 1.0
+    page: bool = False
 
     @property
     def scenes(self) -> list[Scenario]:
@@ -76,11 +83,13 @@ class Stage:
     Attributes:
         cluster, poseidon, play, judge, watch, feed: what there is to see.
         running: the reconciler, if there is one.
+        page: where its status page is, if there is one.
     """
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.running: Running | None = None
+        self.page: str | None = None
         self._settings = setting.effective_settings()
         self._clock = RealClock(speed=setting.speed)
         self.cluster = warm_cluster(setting.scenes[0], seed=setting.seed, now=self._clock.now())
@@ -174,7 +183,10 @@ class Stage:
     async def _start_reconciler(self, address: str) -> asyncio.Task[None]:
         nomad = NomadSettings(address=address, resync_interval_s=self._settings.nomad.resync_interval_s)
         settings = self._settings.model_copy(update={"nomad": nomad})
-        self.running = Running(settings, self.observer, clock=self._clock.now, speed=self.setting.speed)
+        observers = Observers(self.observer)
+        self.running = Running(settings, observers, clock=self._clock.now, speed=self.setting.speed)
+        if self.setting.page:
+            self.page = await add_page(self.running, observers, settings, sample_s=_SAMPLE_S, or_elsewhere=True)
         follower = asyncio.create_task(self.running.run())
         for _ in range(_PATIENCE_FRAMES):
             if self.running.controller.synced or follower.done():

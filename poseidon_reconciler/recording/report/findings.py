@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.plan import Hold
-from poseidon_reconciler.recording.report.markup import Child, Element, element
+from poseidon_reconciler.markup.elements import Child, Element, element
 from poseidon_reconciler.recording.report.tables import Column, counted, table
 from poseidon_reconciler.recording.report.timescale import TimeScale
 from poseidon_reconciler.recording.story import Loss

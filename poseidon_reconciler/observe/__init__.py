@@ -1,0 +1,1 @@
+"""What others see of a reconciler that runs."""
