@@ -49,8 +49,8 @@ _UNSEEN_S: Final = 0.5
 
 
 class Setting(Struct, frozen=True):
-    """What a demo is to show. `runners`: the first pool's target, if it is not to be the scenario's own; `page`: whether
-    the status page is shown where the settings say, or at any free port where that is taken.
+    """What a demo is to show. `runners`: the first pool's target, if it is not to be the scenario's own; `page`:
+    whether the status page is shown where the settings say, or at any free port where that is taken.
     """
 
     scenario: DemoScenario

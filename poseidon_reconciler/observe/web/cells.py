@@ -16,7 +16,7 @@ from poseidon_reconciler.markup.elements import Child, Element, element
 
 
 class Column(Struct, frozen=True):
-    """What a column is called, which member of a row it shows, and how."""
+    """What a column is called, which member of a row it shows (`others`: which ones, with a space between), and how."""
 
     title: str
     key: str
@@ -55,6 +55,8 @@ def _class(shown_as: str) -> str | None:
 
 
 def _cell(column: Column, row: dict[str, Any]) -> Child:
+    if column.shown_as == "others":
+        return ", ".join(f"{row[key]} {key}" for key in column.key.split() if row[key])
     return _WAYS[column.shown_as](row.get(column.key), row)
 
 

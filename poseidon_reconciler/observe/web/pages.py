@@ -12,15 +12,20 @@ from poseidon_reconciler.core.subjects import UnknownSubjectError, explain
 from poseidon_reconciler.markup.elements import Element, element, to_html
 from poseidon_reconciler.observe.web.cells import Column, clock, table
 from poseidon_reconciler.observe.web.explained import explanation_parts, unknown_parts
+from poseidon_reconciler.observe.web.fresh import Fresh
 from poseidon_reconciler.observe.web.source import Source
 from poseidon_reconciler.observe.web.status import MAX_SHOWN, Status
 
+_WITH_COLUMN: Final = ("idle", "used", "lost")
+_OTHERS: Final = (*(state for state in POOL_STATES if state not in _WITH_COLUMN), "expected")
 _POOLS: Final = [
     Column("environment", "environment_id", "environment"),
     Column("state", "state", "state"),
     Column("last hours", "chart", "chart"),
-    *(Column(name, name, "number") for name in ("target", *POOL_STATES, "expected", "deficit", "surplus")),
+    *(Column(name, name, "number") for name in ("target", "idle", "used", "lost")),
     Column("at risk", "at_risk", "number"),
+    Column("others", " ".join(_OTHERS), "others"),
+    *(Column(name, name, "number") for name in ("deficit", "surplus")),
 ]
 _NODES: Final = [
     Column("node", "name"),
@@ -60,15 +65,23 @@ class Pages:
     def __init__(self, source: Source, status: Status) -> None:
         self._source = source
         self._status = status
+        self._page = Fresh(self._make)
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/", self._index), web.get("/explain/{subject}", self._explain)]
 
     async def _index(self, _: web.Request) -> web.Response:
+        return _html(self._page.get())
+
+    def expire(self) -> None:
+        """Has the page made anew for the next who asks."""
+        self._page.expire()
+
+    def _make(self) -> str:
         status = self._status.document()
         reload_ = element("noscript", element("meta", http_equiv="refresh", content=str(_RELOAD_S)))
         script = element("script", src="page.js", defer="")
-        return _html(_page("poseidon-reconciler", "", [reload_, script], _body(status)))
+        return to_html(_page("poseidon-reconciler", "", [reload_, script], _body(status)))
 
     async def _explain(self, request: web.Request) -> web.Response:
         subject = request.match_info["subject"][:_MAX_SUBJECT_CHARS]
@@ -77,11 +90,12 @@ class Pages:
         except UnknownSubjectError as error:
             parts, status = unknown_parts(str(error), error.near), 404
         back = element("p", element("a", "All pools", href="../"))
-        return _html(_page(f"{subject} explained", "../", [], [element("main", back, *parts)]), status)
+        page = _page(f"{subject} explained", "../", [], [element("main", back, *parts)])
+        return _html(to_html(page), status)
 
 
-def _html(page: Element, status: int = 200) -> web.Response:
-    return web.Response(text=to_html(page), content_type="text/html", status=status)
+def _html(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, content_type="text/html", status=status)
 
 
 def _page(title: str, base: str, more: list[Element], body: list[Element]) -> Element:

@@ -13,6 +13,7 @@ from poseidon_reconciler.core.documents import iso
 from poseidon_reconciler.core.explanation import JobExplanation
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.subjects import UnknownSubjectError, explain
+from poseidon_reconciler.observe.web.fresh import Fresh
 from poseidon_reconciler.observe.web.guard import refusal
 from poseidon_reconciler.observe.web.history import History
 from poseidon_reconciler.observe.web.recent import MAX_DECISIONS, Recent
@@ -36,7 +37,7 @@ class Reads:
         self._source = source
         self._status = status
         self._recent = recent
-        self._history = history
+        self._history = Fresh(lambda: orjson.dumps(history.document()))
         self._metrics = metrics
 
     def routes(self) -> list[web.RouteDef]:
@@ -49,6 +50,10 @@ class Reads:
             web.get("/v1/journal", self._v1_journal),
             web.get("/v1/explain/{subject}", self._v1_explain),
         ]
+
+    def expire(self) -> None:
+        """Has what is kept made anew for the next who asks."""
+        self._history.expire()
 
     async def _healthz(self, _: web.Request) -> web.Response:
         if not self._source.is_alive():
@@ -71,7 +76,7 @@ class Reads:
         return web.Response(body=self._status.encoded(), content_type="application/json")
 
     async def _v1_history(self, _: web.Request) -> web.Response:
-        return json_answer(self._history.document())
+        return web.Response(body=self._history.get(), content_type="application/json")
 
     async def _v1_journal(self, request: web.Request) -> web.Response:
         try:

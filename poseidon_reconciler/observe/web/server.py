@@ -66,8 +66,8 @@ class WebServer:
         self.events = Events(self._status)
         self.recent.on_change = self.events.changed
         self._reads = Reads(source, self._status, self.recent, self.history, metrics)
-        self._writes = Writes(source, pausing, self._status, token_file)
         self._pages = Pages(source, self._status)
+        self._writes = Writes(source, pausing, token_file, on_change=self.expire)
         self._runner: web.AppRunner | None = None
 
     async def start(self, listen: str) -> str:
@@ -104,6 +104,12 @@ class WebServer:
                 group.create_task(self._sample())
         finally:
             await self.stop()
+
+    def expire(self) -> None:
+        """Has everything made anew for the next who asks."""
+        self._status.expire()
+        self._pages.expire()
+        self._reads.expire()
 
     async def stop(self) -> None:
         """Listens no more, and ends the connections."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from itertools import islice
 from typing import Any, Final
@@ -15,47 +14,38 @@ from poseidon_reconciler.core.documents import hold_document, iso
 from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.status import at_risk_counts, environment_rows, node_rows
+from poseidon_reconciler.observe.web.fresh import Fresh
 from poseidon_reconciler.observe.web.recent import Recent
 from poseidon_reconciler.observe.web.source import Source
 from poseidon_reconciler.observe.web.summary import summary
 
 MAX_HOLDS: Final = 1000
 MAX_SHOWN: Final = 50
-_MIN_AGE_S: Final = 0.25
-# Making it may take this share of the loop's time, and no more, however large the cluster and many the readers.
-_SHARE: Final = 0.05
 
 
 class Status:
-    """The document. It is made anew when it is asked for and the last one is too old."""
+    """The document, made anew when it is asked for and the last one is too old."""
 
     def __init__(self, source: Source, recent: Recent) -> None:
         self._source = source
         self._recent = recent
-        self._document: dict[str, Any] = {}
-        self._encoded = b""
-        self._fresh_until = 0.0
+        self._document = Fresh(self._make)
+        self._encoded: tuple[dict[str, Any], bytes] = ({}, b"{}")
 
     def document(self) -> dict[str, Any]:
         """The document; not to be changed."""
-        began = time.monotonic()
-        if began >= self._fresh_until:
-            self._document = self._make()
-            self._encoded = b""
-            took_s = time.monotonic() - began
-            self._fresh_until = began + max(_MIN_AGE_S, took_s / _SHARE)
-        return self._document
+        return self._document.get()
 
     def encoded(self) -> bytes:
         """The document as JSON."""
         document = self.document()
-        if not self._encoded:
-            self._encoded = orjson.dumps(document)
-        return self._encoded
+        if self._encoded[0] is not document:
+            self._encoded = (document, orjson.dumps(document))
+        return self._encoded[1]
 
     def expire(self) -> None:
-        """Has it made anew for the next who asks: something was done that they will look for."""
-        self._fresh_until = 0.0
+        """Has it made anew for the next who asks."""
+        self._document.expire()
 
     def _make(self) -> dict[str, Any]:
         core, now = self._source.core, self._source.clock()

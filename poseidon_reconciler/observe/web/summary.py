@@ -17,7 +17,7 @@ def summary(status: dict[str, Any], last_note: str) -> dict[str, str]:
     lacking = sum(row["target"] - row["idle"] for row in short)
     at_risk = sum(row["at_risk"] for row in rows)
     parts = [f"{_number(len(lost), 'environment')} lost or missing"] if lost else []
-    parts += [f"{_number(lacking, 'runner')} short in {_number(len(short), 'pool')}"] if short else []
+    parts += [f"{_number(lacking, 'idle runner')} missing in {_number(len(short), 'pool')}"] if short else []
     parts += [f"{_number(at_risk, 'job')} at risk"] if at_risk else []
     parts += ["a storm holds new runners back"] if status["storm"] is not None else []
     parts += [f"{_number(len(status['pauses']), 'pause')} in force"] if status["pauses"] else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -16,7 +17,6 @@ from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.observe.web.guard import refusal, refuse_stranger
 from poseidon_reconciler.observe.web.reads import json_answer
 from poseidon_reconciler.observe.web.source import Pausing, Source
-from poseidon_reconciler.observe.web.status import Status
 from poseidon_reconciler.policy import parse_duration, parse_instant
 
 MAX_BODY_BYTES: Final = 8 << 10
@@ -54,10 +54,12 @@ class _RefusedError(Exception):
 class Writes:
     """The handlers."""
 
-    def __init__(self, source: Source, pausing: Pausing, status: Status, token_file: Path | None) -> None:
+    def __init__(
+        self, source: Source, pausing: Pausing, token_file: Path | None, *, on_change: Callable[[], None]
+    ) -> None:
         self._source = source
         self._pausing = pausing
-        self._status = status
+        self._on_change = on_change
         self._token_file = token_file
 
     def routes(self) -> list[web.RouteDef]:
@@ -77,7 +79,7 @@ class Writes:
         except _RefusedError as error:
             return refusal(error.status, str(error))
         kept = self._pausing.pause(Pause(body.environment_id, body.reason, now, until))
-        self._status.expire()
+        self._on_change()
         return json_answer(
             {
                 "paused": True,
@@ -99,7 +101,7 @@ class Writes:
             return refusal(error.status, str(error))
         id_ = body.environment_id
         kept = self._pausing.resume(id_)
-        self._status.expire()
+        self._on_change()
         now, pauses = self._source.clock(), self._source.core.planner.pauses
         # What was set while running is about to be lifted; what then is still in force has another end.
         still = [pause for pause in pauses.configured(now) if pause.environment_id in (None, id_)]

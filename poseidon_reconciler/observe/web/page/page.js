@@ -53,6 +53,7 @@ const ways = {
   time: (value) => (value === null ? "" : clock(value)),
   until: (value) => (value === null ? "until something changes" : clock(value, "until")),
   outcome: (value) => (value === null ? "under way" : readable(`${value.result}: ${value.detail}`)),
+  others: (_, row, keys) => keys.split(" ").filter((key) => row[key]).map((key) => `${row[key]} ${key}`).join(", "),
   chart: (_, row) => chart(row.environment_id),
 };
 
@@ -60,7 +61,7 @@ function tableRow(table, row) {
   const made = make("tr");
   for (const [place, head] of [...table.tHead.rows[0].cells].entries()) {
     const { key, as } = head.dataset;
-    const shown = ways[as](row[key] ?? null, row);
+    const shown = ways[as](row[key] ?? null, row, key);
     const kinds = [["number", "chart"].includes(as) && as, (shown === "" || shown === "0") && "zero"].filter(Boolean);
     const attributes = { class: kinds.join(" ") || null, "data-title": head.textContent };
     made.append(place === 0 ? make("th", { scope: "row" }, shown) : make("td", attributes, shown));
