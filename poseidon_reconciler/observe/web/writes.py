@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 from aiohttp import web
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from poseidon_reconciler.core.documents import iso
 from poseidon_reconciler.core.pauses import Pause
@@ -32,8 +32,8 @@ class PauseRequest(Struct, frozen=True, forbid_unknown_fields=True, rename={"for
 
     reason: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
     environment_id: EnvironmentId | None = None
-    for_: Annotated[str, Meta(max_length=20)] | None = None
-    until: Annotated[str, Meta(max_length=40)] | None = None
+    for_: Annotated[str, Meta(max_length=20)] | UnsetType = UNSET
+    until: Annotated[str, Meta(max_length=40)] | UnsetType = UNSET
 
 
 class ResumeRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,14 +133,14 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
 
 def _end(body: PauseRequest, now: float) -> float | None:
     """When the pause ends; None if only somebody ends it."""
-    if body.for_ is not None and body.until is not None:
+    if body.for_ is not UNSET and body.until is not UNSET:
         raise _RefusedError(400, "give either for or until")
     try:
-        if body.for_ is not None:
+        if body.for_ is not UNSET:
             if not _DURATION.fullmatch(body.for_):
                 raise ValueError(f"{body.for_!r} is not a duration such as 30m or 1h30m")
             until = now + parse_duration(body.for_)
-        elif body.until is not None:
+        elif body.until is not UNSET:
             until = parse_instant(body.until)
         else:
             return None

@@ -7,8 +7,10 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Step
@@ -52,7 +54,8 @@ class Served:
         self.address = ""
 
     def tell(self, *steps: Step) -> None:
-        """The page hears of steps, as of a controller's."""
+        """The page hears of steps, as of a controller's, and is made anew."""
+        self.server.expire()
         for step in steps:
             self.server.recent.stepped(step)
 
@@ -98,7 +101,7 @@ class Background(threading.Thread):
         self.served = served
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop = asyncio.Event()
+        self._over = asyncio.Event()
 
     def run(self) -> None:
         asyncio.run(self._serve())
@@ -107,7 +110,7 @@ class Background(threading.Thread):
         self._loop = asyncio.get_running_loop()
         async with self.served.serving():
             self._ready.set()
-            await self._stop.wait()
+            await self._over.wait()
 
     def start(self) -> None:
         super().start()
@@ -124,13 +127,19 @@ class Background(threading.Thread):
 
     def end(self) -> None:
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self._loop.call_soon_threadsafe(self._over.set)
         self.join(30)
 
 
-def pool(runners: int = 3, **more: object) -> Served:
+async def ask(client: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
+    """Status and JSON of an answer."""
+    async with client.get(URL(path, encoded=True)) as answer:
+        return answer.status, await answer.json()
+
+
+def pool(runners: int = 3, **more: Any) -> Served:
     """A page beside a pool at rest."""
-    return Served(bench_with_pool(runners), **more)  # type: ignore[arg-type]
+    return Served(bench_with_pool(runners), **more)
 
 
 def large(environments: int, runners: int, *, nodes: int = 20) -> Bench:
