@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import schemathesis
@@ -31,7 +32,7 @@ def background(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]
 
 @schema.parametrize()
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_server_does_what_is_described(case: Case, background: Background) -> None:
+def test_the_server_does_what_is_described(case: Case[Any], background: Background) -> None:
     response = case.call(base_url=background.served.address, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=10)
     case.validate_response(response)
 
