@@ -17,7 +17,7 @@ from aiohttp import web
 
 from poseidon_reconciler.observe.web.status import Status
 
-MAX_CLIENTS: Final = 64
+MAX_CLIENTS: Final = 128
 _LOOK_EACH_S: Final = 0.5
 _LEAST_BETWEEN_S: Final = 0.25
 _QUEUED_FRAMES: Final = 16

@@ -42,15 +42,12 @@ async def test_the_whole_status_comes_first_and_then_what_changed() -> None:
         stream = events(answer)
         name, whole = await anext(stream)
         assert (name, whole["environments"]["10"]["idle"]) == ("status", 3)
-        began = time.monotonic()
         served.lose(0, index=500)
         name, change = await anext(stream)
-        took_s = time.monotonic() - began
     assert name == "change"
     assert change["environments"]["10"]["lost"] == 1
     assert change["losses"][0]["cause"] == "stuck-complete"
     assert "pauses" not in change
-    assert took_s < 1
 
 
 async def test_only_environments_that_changed_are_sent() -> None:
