@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import aiohttp
 import pytest
@@ -80,7 +81,7 @@ async def test_a_demo_shows_its_page_where_there_is_room(taken: int) -> None:
     setting = Setting(scenario, settings(f"127.0.0.1:{taken}"), poseidon=False, runners=2, speed=10.0, page=True)
     stage = Stage(setting)
     demo = asyncio.create_task(stage.run(lambda: None))
-    seen = {}
+    seen: dict[str, Any] = {}
     async with asyncio.timeout(60), aiohttp.ClientSession() as client:
         while not (seen.get("synced") and seen["environments"]):
             assert not demo.done()
