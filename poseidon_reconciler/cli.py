@@ -155,7 +155,9 @@ def _add_explain(commands: _Commands) -> None:
         description="Explains a verdict: the rule, its evidence, what comes next and when, why no other rule matched.",
     )
     parser.add_argument("subject", metavar="JOB|ENV", help="a job's id or its beginning, or an environment's number")
-    parser.add_argument("--recording", type=Path, metavar="FILE", required=True, help="a recording to play first")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--url", metavar="U", help="a reconciler that runs (default: the one of http.listen)")
+    source.add_argument("--recording", type=Path, metavar="FILE", help="a recording to play first")
     _add_config(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     _add_settle(parser)
@@ -196,6 +198,9 @@ def _add_demo(commands: _Commands) -> None:
     parser.add_argument("--poseidon", choices=["on", "off"], default="on", help="whether there is a Poseidon")
     parser.add_argument("--without-reconciler", action="store_true", help="see what happens without us")
     _add_config(parser)
+    parser.add_argument(
+        "--page", metavar="PORT", help="where the status page is, on loopback, or off (default: that of http.listen)"
+    )
     parser.add_argument("--runners", type=int, metavar="N", help="how many runners the first environment has")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, another course of events")
     parser.add_argument(

@@ -117,7 +117,7 @@ def test_a_configuration_that_is_none_is_one_line_that_names_the_file(
         (["replay", "given", "--frob"], "--frob"),
         (["replay", "given", "--settle", "soon"], "--settle"),
         (["replay", "given", "--settle", "-5s"], "--settle"),
-        (["explain", "10"], "--recording"),
+        (["explain", "10", "--url", "http://127.0.0.1:1", "--recording", "given"], "--recording"),
     ],
 )
 def test_bad_usage_is_one_line_that_names_what_is_wrong(

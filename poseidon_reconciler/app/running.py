@@ -52,6 +52,7 @@ class Running:
     """A reconciler and all its parts.
 
     Attributes:
+        clock, speed: its time, and how many times as fast as the machine's that goes.
         core: what it knows and decides.
         controller: its loop.
         stream: the event stream that it follows.
@@ -87,6 +88,7 @@ class Running:
             raise StartError(f"state_dir: {settings.state_dir}: {error.strerror or error}") from None
         except ValueError as error:
             raise StartError(f"state_dir: {error}") from None
+        self.clock, self.speed = clock, speed
         self._address = settings.nomad.address
         self._observer = observer
         self._stop = asyncio.Event()

@@ -45,6 +45,15 @@ class Pauses:
         """Those that were set while running and last."""
         return [pause for pause in self._set.values() if pause.lasts(now)]
 
+    def configured(self, now: float) -> list[Pause]:
+        """Those of the configuration that last: that of every pool, and those of environments that differ from it."""
+        pool = self.policy.pool
+        found = [Pause(None, pool.pause, 0.0, pool.pause_until)] if pool.pause is not None else []
+        for environment_id, policy in self.policy.environments.items():
+            if policy.pause is not None and (policy.pause, policy.pause_until) != (pool.pause, pool.pause_until):
+                found.append(Pause(environment_id, policy.pause, 0.0, policy.pause_until))
+        return [pause for pause in found if pause.lasts(now)]
+
     def of(self, environment_id: str | None, now: float) -> Pause | None:
         """The pause that an environment is under, the longest of them; of None: one that holds for everything."""
         lasting = [pause for pause in self._candidates(environment_id) if pause.lasts(now)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from msgspec import Struct
 
 from poseidon_reconciler.core.reconciler import Reconciler
+from poseidon_reconciler.core.records import Job
 
 POOL_STATES: Final = (
     "idle", "used", "starting", "recovering", "blocked", "disconnected", "leaving", "lost"
@@ -30,6 +32,17 @@ class EnvironmentRow(Struct, frozen=True):
     lost: int
     deficit: int
     surplus: int
+
+
+class NodeRow(Struct, frozen=True):
+    """A node, and the runners that stand on it by their state. `status` is Nomad's; empty if nothing is known of it."""
+
+    id: str
+    name: str
+    status: str
+    draining: bool
+    since: float
+    runners: dict[str, int]
 
 
 def environment_rows(core: Reconciler) -> dict[str, EnvironmentRow]:
@@ -57,3 +70,31 @@ def _environment_row(core: Reconciler, environment_id: str) -> EnvironmentRow:
         deficit=core.planner.deficit(environment_id),
         surplus=max(0, pool.counting - target) if target is not None else 0,
     )
+
+
+def at_risk_counts(core: Reconciler) -> Counter[str]:
+    """How many jobs of each environment are at risk, its own job too."""
+    return Counter(job.environment_id for job in core.diagnosis.at_risk.values())
+
+
+def node_rows(core: Reconciler) -> list[NodeRow]:
+    """How each node stands, by name. Work for each runner: not to be asked for all the time."""
+    runners: dict[str, Counter[str]] = {}
+    for job_id, verdict in core.diagnosis.verdicts.items():
+        job = core.model.jobs[job_id]
+        if job.kind == "runner" and verdict.state != "gone" and job.current is not None:
+            runners.setdefault(job.current.data.node_id, Counter())[verdict.state] += 1
+    rows = [
+        NodeRow(node.id, node.name or node.id, node.status, node.draining, node.since, dict(runners.get(node.id, ())))
+        for node in core.model.nodes.values()
+        if node.status or node.id in runners
+    ]
+    return sorted(rows, key=lambda row: (row.name, row.id))
+
+
+def node_of(core: Reconciler, job: Job) -> str | None:
+    """The name of the node on which a job's current allocation stands, or stood; None if it was never placed."""
+    if job.current is None or not job.current.data.node_id:
+        return None
+    node = core.model.nodes.get(job.current.data.node_id)
+    return (node.name if node is not None else "") or job.current.data.node_id

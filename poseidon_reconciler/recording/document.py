@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from poseidon_reconciler.core.blame import NodeLosses
-from poseidon_reconciler.core.holds import Hold
-from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.documents import action_document, hold_document, iso
 from poseidon_reconciler.recording.story import JobRow, Story
-
-
-def iso(at: float | None) -> str | None:
-    """A time in seconds as ISO 8601 in UTC, to the millisecond."""
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def story_document(story: Story) -> dict[str, Any]:
@@ -41,20 +32,6 @@ def story_document(story: Story) -> dict[str, Any]:
 def _job_document(row: JobRow) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(row)
     document["since"], document["due_at"] = iso(row.since), iso(row.due_at)
-    return document
-
-
-def action_document(action: Action) -> dict[str, Any]:
-    """An action, its time as ISO 8601."""
-    document: dict[str, Any] = msgspec.to_builtins(action)
-    document["at"] = iso(action.at)
-    return document
-
-
-def hold_document(hold: Hold) -> dict[str, Any]:
-    """A hold, its end as ISO 8601."""
-    document: dict[str, Any] = msgspec.to_builtins(hold)
-    document["since"], document["until"] = iso(hold.since), iso(hold.until)
     return document
 
 

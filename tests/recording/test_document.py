@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poseidon_reconciler.recording.document import action_document, hold_document, iso, story_document
+from poseidon_reconciler.core.documents import action_document, hold_document, iso
+from poseidon_reconciler.recording.document import story_document
 from poseidon_reconciler.recording.story import Story
 from tests.recording.stories import RUNNER, START, job, loss, pool_story
 

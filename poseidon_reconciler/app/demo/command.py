@@ -18,9 +18,12 @@ from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS, MAX_RUNNERS, 
 from poseidon_reconciler.app.demo.stage import Setting, Stage
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.config import ConfigError, Settings, load
+from poseidon_reconciler.config.observing import OFF
 from poseidon_reconciler.config.variables import PREFIX
+from poseidon_reconciler.policy import quoted
 
 MAX_SPEED: Final = 10.0
+_MAX_PORT: Final = 65535
 # Nobody watches: as fast as the way over the network allows without making a difference.
 _SPEED_OF_JSON: Final = 5.0
 _NOMAD_PREFIX: Final = f"{PREFIX}NOMAD__"
@@ -53,15 +56,31 @@ def _setting(options: argparse.Namespace) -> Setting:
     speed = options.speed if options.speed is not None else _SPEED_OF_JSON if options.json else 1.0
     if not (math.isfinite(speed) and 0 < speed <= MAX_SPEED):
         raise UsageError(f"--speed: {speed:g} is not above 0 and up to {MAX_SPEED:g}")
+    settings = settings_of_demo(options.config, os.environ)
+    if options.page is not None:
+        settings = settings.model_copy(
+            update={"http": settings.http.model_copy(update={"listen": _page(options.page)})}
+        )
     return Setting(
         scenario=scenario_named(options.scenario),
-        settings=settings_of_demo(options.config, os.environ),
+        settings=settings,
         poseidon=options.poseidon == "on",
         reconciler=not options.without_reconciler,
         runners=options.runners,
         seed=options.seed,
         speed=speed,
+        # Whoever reads the outcome as JSON looks at no page, unless he asks for one.
+        page=options.page is not None or not options.json,
     )
+
+
+def _page(text: str) -> str:
+    """Where the page is to be: a port on loopback, or `off`."""
+    if text == OFF:
+        return OFF
+    if not text.isascii() or not text.isdigit() or not 0 <= int(text[:6]) <= _MAX_PORT:
+        raise UsageError(f"--page: {quoted(text)} is neither a port nor off")
+    return f"127.0.0.1:{text}"
 
 
 def settings_of_demo(path: Path | None, environ: Mapping[str, str]) -> Settings:

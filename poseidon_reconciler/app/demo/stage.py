@@ -23,6 +23,7 @@ from poseidon_reconciler.app.demo.scenarios import DemoScenario
 from poseidon_reconciler.app.demo.watch import Watch
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running
+from poseidon_reconciler.app.web import add_page
 from poseidon_reconciler.config import NomadSettings, Settings
 from poseidon_reconciler.config.observing import PoseidonSettings
 from poseidon_reconciler.core.diagnosis import Change
@@ -41,6 +42,8 @@ LEARNERS: Final = Habits(claims_per_minute=4.0, use_s=40.0)
 # Of a pool, one in so many is in use when the failure begins.
 _CLAIMED_AT_FIRST: Final = 8
 _FRAME_S: Final = 0.1
+# Of the page's charts, in the cluster's time: a demo lasts minutes, not hours.
+_SAMPLE_S: Final = 1.0
 _LIMIT_S: Final = 300.0
 _PATIENCE_S: Final = 15.0
 _PATIENCE_FRAMES: Final = round(_PATIENCE_S / _FRAME_S)
@@ -51,7 +54,9 @@ _UNSEEN_S: Final = 0.5
 
 
 class Setting(Struct, frozen=True):
-    """What a demo is to show. `runners`: the first pool's target, if it is not to be the scenario's own."""
+    """What a demo is to show. `runners`: the first pool's target, if it is not to be the scenario's own; `page`:
+    whether the status page is shown where the settings say, or at any free port where that is taken.
+    """
 
     scenario: DemoScenario
     settings: Settings
@@ -60,6 +65,7 @@ class Setting(Struct, frozen=True):
     runners: int | None = None
     seed: int = 0
     speed: float = 1.0
+    page: bool = False
 
     @property
     def scenes(self) -> list[Scenario]:
@@ -82,11 +88,13 @@ class Stage:
     Attributes:
         cluster, poseidon, play, judge, watch, feed: what there is to see.
         running: the reconciler, if there is one.
+        page: where its status page is, if there is one.
     """
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.running: Running | None = None
+        self.page: str | None = None
         self._settings = setting.effective_settings()
         self._clock = RealClock(speed=setting.speed)
         self.cluster = warm_cluster(setting.scenes[0], seed=setting.seed, now=self._clock.now())
@@ -186,6 +194,8 @@ class Stage:
         settings = self._settings.model_copy(update={"nomad": nomad, "poseidon": beside})
         clock, speed, observers = self._clock.now, self.setting.speed, Observers(self.observer)
         self.running = Running(settings, observers, clock=clock, speed=speed)
+        if self.setting.page:
+            self.page = await add_page(self.running, observers, settings, sample_s=_SAMPLE_S, or_elsewhere=True)
         add_poseidon(self.running, observers, settings, clock=clock, speed=speed)
         follower = asyncio.create_task(self.running.run())
         for _ in range(_PATIENCE_FRAMES):

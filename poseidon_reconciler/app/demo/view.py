@@ -146,6 +146,8 @@ def _head(stage: Stage, *, with_clock: bool = True) -> Text:
     rate = f"{LEARNERS.claims_per_minute:g} runners a minute are claimed from each pool"
     poseidon = f"with Poseidon, {rate}" if setting.poseidon else "without Poseidon"
     head.append(f"\n{'with' if setting.reconciler else 'without'} the reconciler, {poseidon}", style="dim")
+    if stage.page is not None:
+        head.append(f"\nstatus page: {stage.page}", style="dim")
     return head
 
 

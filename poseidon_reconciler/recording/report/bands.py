@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from poseidon_reconciler.markup.elements import Element, element
 from poseidon_reconciler.recording.report import lanes
-from poseidon_reconciler.recording.report.markup import Element, element
 from poseidon_reconciler.recording.report.paths import percent
 from poseidon_reconciler.recording.report.timescale import TimeScale
 from poseidon_reconciler.recording.story import NodeChange

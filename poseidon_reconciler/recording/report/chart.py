@@ -14,7 +14,7 @@ from operator import mul
 from typing import Final, NamedTuple
 
 from poseidon_reconciler.core.status import POOL_STATES
-from poseidon_reconciler.recording.report.markup import Element, element
+from poseidon_reconciler.markup.elements import Element, element
 from poseidon_reconciler.recording.report.paths import Place, area, line, percent
 from poseidon_reconciler.recording.report.states import STACK, filling
 from poseidon_reconciler.recording.report.steps import Step

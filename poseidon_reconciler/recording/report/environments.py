@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.markup.elements import Element, element
 from poseidon_reconciler.recording.report.bands import NodeLanes
 from poseidon_reconciler.recording.report.chart import Chart, in_words
 from poseidon_reconciler.recording.report.lanes import Lane
 from poseidon_reconciler.recording.report.marks import action_lanes
-from poseidon_reconciler.recording.report.markup import Element, element
 from poseidon_reconciler.recording.report.paths import percent
 from poseidon_reconciler.recording.report.pools import numbers_table, standing
 from poseidon_reconciler.recording.report.steps import steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from poseidon_reconciler.recording.report.markup import Element, element
+from poseidon_reconciler.markup.elements import Element, element
 
 HEIGHT_PX: Final = 18
 _MAX_MOMENTS: Final = 12

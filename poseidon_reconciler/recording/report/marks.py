@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.markup.elements import Element, element
 from poseidon_reconciler.recording.report import lanes
-from poseidon_reconciler.recording.report.markup import Element, element
 from poseidon_reconciler.recording.report.paths import percent
 from poseidon_reconciler.recording.report.timescale import TimeScale
 

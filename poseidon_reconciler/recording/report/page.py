@@ -7,6 +7,8 @@ from importlib.resources import files
 from typing import Final
 
 from poseidon_reconciler import __version__
+from poseidon_reconciler.markup.elements import Element, element, style, to_html
+from poseidon_reconciler.markup.look import look
 from poseidon_reconciler.recording.report.environments import EnvironmentSections
 from poseidon_reconciler.recording.report.findings import (
     actions_list,
@@ -15,7 +17,6 @@ from poseidon_reconciler.recording.report.findings import (
     losses_list,
     plan_table,
 )
-from poseidon_reconciler.recording.report.markup import Element, element, style, to_html
 from poseidon_reconciler.recording.report.pools import pools_table
 from poseidon_reconciler.recording.report.states import patterns
 from poseidon_reconciler.recording.report.summary import summary_header
@@ -45,7 +46,7 @@ def render_report(story: Story, names: Sequence[str]) -> str:
                 element("meta", name="color-scheme", content="light dark"),
                 element("link", rel="icon", href="data:,"),
                 element("title", f"Replay of {', '.join(names)}"),
-                style(files(__package__).joinpath("report.css").read_text(encoding="utf-8")),
+                style(look() + files(__package__).joinpath("report.css").read_text(encoding="utf-8")),
             ),
             element("body", *_body(story, names)),
             lang="en",

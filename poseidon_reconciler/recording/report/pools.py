@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow
-from poseidon_reconciler.recording.report.markup import Child, Element, element
+from poseidon_reconciler.markup.elements import Child, Element, element
 from poseidon_reconciler.recording.report.states import MEANINGS, STACK, swatch
 from poseidon_reconciler.recording.report.tables import Column, table
 from poseidon_reconciler.recording.report.timescale import TimeScale

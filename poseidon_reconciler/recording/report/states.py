@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from poseidon_reconciler.recording.report.markup import Element, element
+from poseidon_reconciler.markup.elements import Element, element
 
 STACK: Final = ("idle", "starting", "recovering", "blocked", "disconnected", "leaving", "lost", "used")
 """From the bottom of a chart to its top: what counts towards the target first, so that its edge can be held against

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from poseidon_reconciler.recording.report.markup import Child, Element, element
+from poseidon_reconciler.markup.elements import Child, Element, element
 
 MAX_ROWS: Final = 200
 

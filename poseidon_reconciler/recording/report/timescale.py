@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from poseidon_reconciler.recording.document import iso
-from poseidon_reconciler.recording.report.markup import Element, element
+from poseidon_reconciler.core.documents import iso
+from poseidon_reconciler.markup.elements import Element, element
 from poseidon_reconciler.recording.story import Story
 
 MAX_TICKS: Final = 8

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import pytest
 
-from poseidon_reconciler.recording import report
+from poseidon_reconciler.markup.look import look
 from poseidon_reconciler.recording.report.states import STACK
 
 SCHEMES = [
-    dict(re.findall(r"--([\w-]+):\s*(#\w{6})", block))
-    for block in re.findall(r":root \{(.*?)\}", files(report).joinpath("report.css").read_text("utf-8"), re.DOTALL)
+    dict(re.findall(r"--([\w-]+):\s*(#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", look(), re.DOTALL)
 ]
 
 

@@ -1,4 +1,4 @@
-"""Elements of a page, made so that no text of a recording can become markup.
+"""Elements of a page, made so that no text of others can become markup.
 
 A page is a tree until it is written, and the writer escapes every text and every attribute. Job ids, node names and
 Nomad's messages are also shown without control characters and cut to a length that a reader can bear.

@@ -1,0 +1,133 @@
+"""Values as cells of a table, each in one of a few ways that a column names; the script of the page knows the same.
+
+`page.js` draws the same tables from the same columns, which it reads from the heads of the tables: a column is added
+here alone, a way to show one in both places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from poseidon_reconciler.markup.elements import Child, Element, element
+
+
+class Column(Struct, frozen=True):
+    """What a column is called, which member of a row it shows (`others`: which ones, with a space between), and how."""
+
+    title: str
+    key: str
+    shown_as: str = "text"
+
+
+def table(name: str, caption: str, columns: list[Column], rows: list[dict[str, Any]]) -> Element:
+    """A table whose first column names its rows; on a phone each row becomes a card."""
+    head = [
+        element("th", c.title, scope="col", data_key=c.key, data_as=c.shown_as, class_=_class(c.shown_as))
+        for c in columns
+    ]
+    return element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *head)),
+        element("tbody", *(_row(columns, row) for row in rows)),
+        class_="cards",
+        id=name,
+    )
+
+
+def _row(columns: list[Column], row: dict[str, Any]) -> Element:
+    first, *others = columns
+    cells = [element("th", _cell(first, row), scope="row")]
+    for column in others:
+        shown = _cell(column, row)
+        nothing = "zero" if shown in ("", "0") else None
+        classes = " ".join(filter(None, (_class(column.shown_as), nothing))) or None
+        cells.append(element("td", shown, class_=classes, data_title=column.title))
+    return element("tr", *cells)
+
+
+def _class(shown_as: str) -> str | None:
+    return shown_as if shown_as in ("number", "chart") else None
+
+
+def _cell(column: Column, row: dict[str, Any]) -> Child:
+    if column.shown_as == "others":
+        return ", ".join(f"{row[key]} {key}" for key in column.key.split() if row[key])
+    return _WAYS[column.shown_as](row.get(column.key), row)
+
+
+def explain_link(text: str, subject: str) -> Element:
+    """A link to the page that explains a job or an environment."""
+    return element("a", text, href=f"explain/{quote(subject, safe='')}")
+
+
+def clock(at: str) -> Element:
+    """A time of ISO 8601 by its time of day."""
+    return element("time", at[11:19], datetime=at, title=at)
+
+
+def _number(value: Any, _: dict[str, Any]) -> str:
+    return "?" if value is None else str(value)
+
+
+def _text(value: Any, _: dict[str, Any]) -> str:
+    return "" if value is None else str(value)
+
+
+def _environment(value: Any, _: dict[str, Any]) -> Child:
+    return "everywhere" if value is None else explain_link(str(value), str(value))
+
+
+def _job(value: Any, _: dict[str, Any]) -> Element:
+    link = explain_link("", str(value))
+    link.append(element("code", str(value)))
+    return link
+
+
+def _state(value: Any, row: dict[str, Any]) -> Element:
+    text = f"{value}, {row['cause']}" if row.get("cause") else str(value)
+    return element("span", text, class_="state", data_state=str(value))
+
+
+def _node_status(value: Any, row: dict[str, Any]) -> Element:
+    text = str(value) or "unknown"
+    return element("span", f"{text}, draining" if row["draining"] else text, class_="state", data_state=text)
+
+
+def _counts(value: Any, _: dict[str, Any]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in sorted(value.items())) or "none"
+
+
+def _time(value: Any, _: dict[str, Any]) -> Child:
+    return "" if value is None else clock(value)
+
+
+def _until(value: Any, _: dict[str, Any]) -> Child:
+    if value is None:
+        return "until something changes"
+    shown = clock(value)
+    shown.set("class", "until")
+    return shown
+
+
+def _outcome(value: Any, _: dict[str, Any]) -> str:
+    return f"{value['result']}: {value['detail']}" if value is not None else "under way"
+
+
+_WAYS: Final[dict[str, Callable[[Any, dict[str, Any]], Child]]] = {
+    "text": _text,
+    "number": _number,
+    "environment": _environment,
+    "job": _job,
+    "state": _state,
+    "node-status": _node_status,
+    "counts": _counts,
+    "time": _time,
+    "until": _until,
+    "outcome": _outcome,
+    "chart": lambda *_: "",
+}

@@ -1,0 +1,102 @@
+"""The page that explains a verdict: the same as `explain` prints, for who has a browser at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from poseidon_reconciler.core.documents import iso
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.markup.elements import Child, Element, element
+from poseidon_reconciler.policy import format_duration
+
+
+def explanation_parts(explanation: JobExplanation | EnvironmentExplanation, now: float) -> list[Element]:
+    """The explanation, as of now."""
+    if isinstance(explanation, JobExplanation):
+        return list(_job(explanation, now, "h1"))
+    return list(_environment(explanation, now))
+
+
+def unknown_parts(why: str, near: list[str]) -> list[Element]:
+    """That nothing is known, and what may have been meant."""
+    parts = [element("h1", "Not known"), element("p", why)]
+    if near:
+        links = (element("li", element("a", element("code", id_), href=quote(id_, safe=""))) for id_ in near)
+        parts += [element("p", "Did you mean"), element("ul", *links)]
+    return parts
+
+
+def _job(explanation: JobExplanation, now: float, heading: str) -> Iterator[Element]:
+    verdict = explanation.verdict
+    yield element(heading, element("code", explanation.job_id))
+    cause = f", {verdict.cause}" if verdict.cause else ""
+    own = "The environment’s own job" if explanation.kind == "environment" else "Runner"
+    yield element(
+        "p",
+        f"{own} of environment ",
+        element("a", explanation.environment_id, href=explanation.environment_id),
+        " is ",
+        element("strong", verdict.state + cause),
+        f" since {_moment(verdict.since)}.",
+    )
+    yield element("p", f"Rule {verdict.rule}: {'; '.join(explanation.conditions) or 'no other rule matches'}.")
+    if verdict.at_risk:
+        yield element("p", element("strong", "At risk:"), " its next evaluation can end the job although it lives.")
+    if verdict.due_at is not None:
+        wait = format_duration(max(0, round(verdict.due_at - now)))
+        coming = f"{explanation.next_state} ({explanation.next_rule}) at {_moment(verdict.due_at)}, in {wait}"
+        yield element("p", f"Next, if nothing else happens: {coming}.")
+    else:
+        yield element("p", "Next: nothing by time alone; only an event, a list or an operator changes this.")
+    evidence = ((item.index, f"{item.topic}/{item.type}", item.text) for item in explanation.evidence)
+    yield from _table("Evidence, in order", ("index", "event", "what it says"), evidence)
+    unmatched = ((rule.rule, rule.state, rule.needs) for rule in explanation.unmatched)
+    yield from _table("Rules above it that did not match", ("rule", "state", "would have needed"), unmatched)
+
+
+def _environment(explanation: EnvironmentExplanation, now: float) -> Iterator[Element]:
+    yield element("h1", f"Environment {explanation.environment_id}")
+    cause = f", {explanation.cause}" if explanation.cause else ""
+    yield element("p", "It is ", element("strong", explanation.state + cause), f" ({explanation.rule}).")
+    runners = ", ".join(f"{number} {state}" for state, number in explanation.states.items()) or "none"
+    target = "unknown" if explanation.target is None else explanation.target
+    yield element("p", f"Runners: {runners}; target {target}, deficit {explanation.deficit}.")
+    if explanation.expected:
+        yield element("p", f"{explanation.expected} more are asked for and not seen yet.")
+    if explanation.surplus:
+        yield element("p", f"{explanation.surplus} more than the target: {explanation.surplus_story}.")
+    if explanation.causes:
+        causes = ", ".join(f"{number} {cause}" for cause, number in sorted(explanation.causes.items()))
+        yield element("p", f"Lost: {causes}.")
+    for hold in explanation.holds:
+        since = f" since {_moment(hold.since)}" if hold.since is not None else ""
+        until = f", until {_moment(hold.until)}" if hold.until is not None else ""
+        yield element("p", f"Held{since}: {hold.reason}{until}. Rule {hold.rule}; ends when {hold.ends}.")
+    if explanation.template is not None:
+        yield from _job(explanation.template, now, "h2")
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Iterator[tuple[Child, ...]]) -> Iterator[Element]:
+    body = [
+        element(
+            "tr",
+            element("th", first, scope="row"),
+            *(element("td", cell, data_title=name) for name, cell in zip(columns[1:], rest, strict=True)),
+        )
+        for first, *rest in rows
+    ]
+    if body:
+        head = element("tr", *(element("th", name, scope="col") for name in columns))
+        yield element("h2", title)
+        yield element(
+            "table",
+            element("caption", title),
+            element("thead", head),
+            element("tbody", *body),
+            class_="cards",
+        )
+
+
+def _moment(at: float) -> Child:
+    return f"{(iso(at) or '')[:19].replace('T', ' ')} UTC"

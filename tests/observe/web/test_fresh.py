@@ -1,0 +1,56 @@
+"""What is made once for all who ask within a while."""
+
+from __future__ import annotations
+
+import pytest
+
+from poseidon_reconciler.observe.web import fresh
+from poseidon_reconciler.observe.web.fresh import Fresh
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def made_by(clock: Clock, takes_s: float) -> Fresh[int]:
+    made = [0]
+
+    def make() -> int:
+        clock.now += takes_s
+        made[0] += 1
+        return made[0]
+
+    return Fresh(make)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(fresh, "time", clock)
+    return clock
+
+
+def test_it_is_made_anew_after_a_quarter_of_a_second(clock: Clock) -> None:
+    thing = made_by(clock, 0.001)
+    assert (thing.get(), thing.get()) == (1, 1)
+    clock.now += 0.25
+    assert thing.get() == 2
+
+
+def test_what_takes_long_to_make_may_be_older(clock: Clock) -> None:
+    thing = made_by(clock, 0.1)
+    assert thing.get() == 1
+    clock.now += 1.8
+    assert thing.get() == 1
+    clock.now += 0.2
+    assert thing.get() == 2
+
+
+def test_what_expired_is_made_anew_at_once(clock: Clock) -> None:
+    thing = made_by(clock, 0.0)
+    thing.get()
+    thing.expire()
+    assert thing.get() == 2

@@ -1,0 +1,205 @@
+"""Pausing over HTTP: who may, what is understood, and what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from poseidon_reconciler.observe.web import writes
+from poseidon_reconciler.policy import Policy, PoolPolicy
+from tests.core.builders import START, bench_with_pool
+from tests.observe.web.serving import TOKEN, Served, ask, pool
+
+MAY = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    return path
+
+
+async def post(
+    client: aiohttp.ClientSession, path: str, body: Any, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """With the token, unless other headers are given."""
+    async with client.post(path, json=body, headers=MAY if headers is None else headers) as answer:
+        return answer.status, await answer.json()
+
+
+# --- who may ---------------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_token_file_nobody_may_and_is_told_how(tmp_path: Path) -> None:
+    async with pool().serving() as client:
+        status, answer = await post(client, "/v1/pause", {"reason": "maintenance"})
+    assert (status, answer["error"]) == (403, "nobody may: http.token_file is not set")
+    async with pool(token_file=tmp_path / "absent").serving() as client:
+        status, answer = await post(client, "/v1/pause", {"reason": "maintenance"})
+    assert (status, answer["error"]) == (403, "nobody may: http.token_file: no such file or directory")
+
+
+@pytest.mark.parametrize(
+    "given", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"]
+)
+async def test_the_token_is_needed(token_file: Path, given: str | None) -> None:
+    served = pool(token_file=token_file)
+    async with served.serving() as client:
+        headers = {"Authorization": given} if given is not None else {}
+        status, answer = await post(client, "/v1/pause", {"reason": "maintenance"}, headers)
+    assert status == 401
+    assert TOKEN not in str(answer)
+    assert served.bench.core.planner.pauses.current(served.bench.now) == []
+
+
+async def test_the_token_is_the_one_of_the_file_as_it_is_now(token_file: Path) -> None:
+    async with pool(token_file=token_file).serving() as client:
+        token_file.write_text("another")  # noqa: ASYNC240 - nobody waits for it
+        assert (await post(client, "/v1/pause", {"reason": "x"}))[0] == 401
+        assert (await post(client, "/v1/pause", {"reason": "x"}, {"Authorization": "bearer another"}))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_a_page_of_another_site_may_not(token_file: Path, headers: dict[str, str]) -> None:
+    async with pool(token_file=token_file).serving() as client:
+        status, answer = await post(client, "/v1/resume", {}, MAY | headers)
+    assert (status, answer["error"]) == (403, "a page of another site asks for this")
+
+
+async def test_a_page_of_ours_may(token_file: Path) -> None:
+    served = pool(token_file=token_file)
+    async with served.serving() as client:
+        ours = {"Origin": served.address, "Sec-Fetch-Site": "same-origin"}
+        assert (await post(client, "/v1/resume", {}, MAY | ours))[0] == 200
+
+
+# --- what is understood ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 400, "reason"),
+        ({"reason": ""}, 400, "reason"),
+        ({"reason": " "}, 400, "reason"),
+        ({"reason": "x" * 201}, 400, "reason"),
+        ({"reason": 1}, 400, "reason"),
+        ({"reason": "x", "environment_id": "010"}, 400, "environment_id"),
+        ({"reason": "x", "environment_id": 10}, 400, "environment_id"),
+        ({"reason": "x", "environment_id": "99"}, 404, "no environment 99"),
+        ({"reason": "x", "for": "soon"}, 400, "soon"),
+        ({"reason": "x", "for": ""}, 400, "''"),
+        ({"reason": "x", "for": "0s"}, 409, "over already"),
+        ({"reason": "x", "until": "2020-01-01T00:00:00Z"}, 409, "over already"),
+        ({"reason": "x", "until": "2100-01-01T00:00:00"}, 400, "time zone"),
+        ({"reason": "x", "until": "tomorrow"}, 400, "tomorrow"),
+        ({"reason": "x", "for": "1m", "until": "2100-01-01T00:00:00Z"}, 400, "either"),
+        ({"reason": "x", "environment": "10"}, 400, "environment"),
+        ([], 400, "object"),
+    ],
+)
+async def test_what_is_not_understood_changes_nothing(token_file: Path, body: Any, status: int, said: str) -> None:
+    served = pool(token_file=token_file)
+    async with served.serving() as client:
+        answered, answer = await post(client, "/v1/pause", body)
+    assert answered == status
+    assert said in answer["error"]
+    assert served.bench.core.planner.pauses.current(served.bench.now) == []
+
+
+async def test_only_json_of_a_bounded_size_in_a_bounded_time(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writes, "_BODY_TIMEOUT_S", 0.2)
+
+    async def endless() -> Any:
+        yield b'{"reason": '
+        await asyncio.sleep(5)
+
+    async with pool(token_file=token_file).serving() as client:
+        for data, headers, status in (
+            (b'{"reason": "x"}', {"Content-Type": "text/plain"}, 415),
+            (b'{"reason": "x"}', {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+            (b"{", {"Content-Type": "application/json"}, 400),
+            (b'"\xff"', {"Content-Type": "application/json"}, 400),
+            (b" " * 9000, {"Content-Type": "application/json"}, 413),
+            (endless(), {"Content-Type": "application/json"}, 408),
+        ):
+            async with client.post("/v1/pause", data=data, headers=MAY | headers) as answer:
+                assert answer.status == status, data
+                assert (await answer.json())["error"]
+
+
+# --- what it does ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_pause_holds_until_its_end(token_file: Path) -> None:
+    served = pool(token_file=token_file)
+    async with served.serving() as client:
+        body = {"reason": "we drain a rack", "environment_id": "10", "for": "30m"}
+        status, answer = await post(client, "/v1/pause", body)
+        assert (status, answer["paused"], answer["kept"]) == (200, True, False)
+        assert "not kept" in answer["text"]
+        served.lose(0, index=500)
+        _, document = await ask(client, "/v1/status")
+    assert served.bench.actions == []
+    (pause,) = document["pauses"]
+    assert (pause["environment_id"], pause["reason"], pause["by"]) == ("10", "we drain a rack", "request")
+    assert pause["until"] == answer["until"]
+    assert document["holds"][0]["reason"] == "paused: we drain a rack"
+    served.bench.wait(1800)
+    assert sorted(served.bench.kinds()) == ["create-runner", "remove-job"]
+
+
+async def test_a_pause_of_everything_ends_when_somebody_resumes(token_file: Path) -> None:
+    served = pool(token_file=token_file)
+    served.pausing.kept = True
+    async with served.serving() as client:
+        _, answer = await post(client, "/v1/pause", {"reason": "upgrade", "environment_id": None})
+        assert (answer["until"], answer["kept"]) == (None, True)
+        assert answer["text"] == "paused until somebody resumes, over a restart too"
+        served.lose(0, index=500)
+        assert served.bench.actions == []
+        _, of_one = await post(client, "/v1/resume", {"environment_id": "10"})
+        assert (of_one["paused"], of_one["text"]) == (True, "still paused: upgrade")
+        _, answer = await post(client, "/v1/resume", {})
+        assert (answer["paused"], answer["text"]) == (False, "resumed")
+        _, document = await ask(client, "/v1/status")
+    decided = served.bench.core.advance(served.bench.now).actions
+    assert {action.kind for action in decided} == {"create-runner", "remove-job"}
+    assert document["pauses"] == []
+
+
+async def test_a_pause_ends_at_a_time_that_is_given(token_file: Path) -> None:
+    served = pool(token_file=token_file)
+    async with served.serving() as client:
+        _, answer = await post(client, "/v1/pause", {"reason": "x", "until": "2040-01-01T01:00:00+01:00"})
+    assert answer["until"] == "2040-01-01T00:00:00.000Z"
+
+
+async def test_a_pause_of_the_configuration_is_not_lifted_here(token_file: Path) -> None:
+    policy = Policy(pool=PoolPolicy(pause="frozen for exams", pause_until=START + 1e6))
+    served = Served(bench_with_pool(1, policy=policy), token_file=token_file)
+    async with served.serving() as client:
+        _, answer = await post(client, "/v1/resume", {})
+        _, document = await ask(client, "/v1/status")
+    assert answer["text"] == "still paused: frozen for exams"
+    assert [pause["by"] for pause in document["pauses"]] == ["configuration"]
+
+
+async def test_there_is_a_bound_on_pauses(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writes, "_MAX_PAUSES", 1)
+    async with pool(token_file=token_file).serving() as client:
+        assert (await post(client, "/v1/pause", {"reason": "x"}))[0] == 200
+        assert (await post(client, "/v1/pause", {"reason": "x", "environment_id": "10"}))[0] == 409
