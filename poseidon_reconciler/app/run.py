@@ -13,6 +13,7 @@ from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
+from poseidon_reconciler.app.telemetry import attach_telemetry
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.printable import printable
@@ -37,6 +38,7 @@ async def _run(settings: Settings, *, dry_run: bool) -> int:
         running = Running(settings, observer, dry_run=dry_run)
     except StartError as error:
         raise UsageError(str(error)) from None
+    attach_telemetry(running, settings, observer)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.stop)

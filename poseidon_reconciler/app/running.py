@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
 from poseidon_reconciler.app.templates import TemplateStore
+from poseidon_reconciler.app.tracing import Tracing
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Controller, Observer, PolicyChanged
 from poseidon_reconciler.core.reconciler import Reconciler
@@ -86,17 +87,19 @@ class Running:
         self._observer = observer
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
-        self._api = Api(transport or Transport(connection))
+        self._transport = transport or Transport(connection)
+        self._api = Api(self._transport)
         self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.item_listeners: list[Callable[[Item], None]] = []
         self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
         self._executor = Executor(self._api, policy, templates, dry_run=dry_run)
-        actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
+        self._lists = NomadLists(ListReader(self._api, templates), templates)
+        self._actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
         self.controller = Controller(
             self.core,
-            NomadLists(ListReader(self._api, templates), templates),
-            actions,
+            self._lists,
+            self._actions,
             observer,
             resync_interval_s=settings.nomad.resync_interval_s,
             clock=clock,
@@ -109,6 +112,11 @@ class Running:
     def _job(self, job_id: str) -> Job | None:
         # By way of the model each time: a new epoch gives it other tables.
         return self.core.model.jobs.get(job_id)
+
+    def trace(self, tracing: Tracing) -> None:
+        """Has the edges tell of themselves from now on."""
+        self._lists.tracing = self._actions.tracing = tracing
+        self._transport.on_answer = tracing.asked
 
     def stop(self) -> None:
         """Asks for an orderly end: no new decisions, writes under way are finished."""

@@ -1,0 +1,35 @@
+"""The page that Prometheus scrapes: all metrics as text, made when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import ObservableCounter, ObservableGauge
+from opentelemetry.sdk.metrics.export import CardinalityLimits
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+# Series of one metric, over the whole life of the process: 200 environments with 8 states each are 1600, and an
+# environment that was deleted goes on being counted here.
+CARDINALITY: Final[CardinalityLimits] = {ObservableGauge: 20_000, ObservableCounter: 20_000}
+
+
+class Scrape:
+    """Renders the page, on the event loop. It has a registry of its own: nothing else of the process is shown.
+
+    Attributes:
+        reader: to be given to the meter provider.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.reader = PrometheusMetricReader(
+            scope_info_enabled=False, registry=self._registry, cardinality_limits=CARDINALITY
+        )
+
+    def render(self, refresh: Callable[[], None]) -> tuple[bytes, str]:
+        """The page and its content type, after `refresh`."""
+        refresh()
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
