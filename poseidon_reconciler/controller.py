@@ -115,7 +115,7 @@ class Controller:
 
     Attributes:
         synced: whether the model is complete and fresh, so that decisions are made.
-        on_turn: is told after each turn of the loop how long it took, in the machine's seconds; must not block or raise.
+        on_turn: is told after each turn of the loop how long it took, in real seconds; must not block or raise.
     """
 
     def __init__(

@@ -87,19 +87,19 @@ class Running:
         self._observer = observer
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
-        self._transport = transport or Transport(connection)
-        self._api = Api(self._transport)
+        self._traced_transport = transport or Transport(connection)
+        self._api = Api(self._traced_transport)
         self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.item_listeners: list[Callable[[Item], None]] = []
         self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
         self._executor = Executor(self._api, policy, templates, dry_run=dry_run)
-        self._lists = NomadLists(ListReader(self._api, templates), templates)
-        self._actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
+        self._traced_lists = NomadLists(ListReader(self._api, templates), templates)
+        self._traced_actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12], dry_run=dry_run)
         self.controller = Controller(
             self.core,
-            self._lists,
-            self._actions,
+            self._traced_lists,
+            self._traced_actions,
             observer,
             resync_interval_s=settings.nomad.resync_interval_s,
             clock=clock,
@@ -115,8 +115,8 @@ class Running:
 
     def trace(self, tracing: Tracing) -> None:
         """Has the edges tell of themselves from now on."""
-        self._lists.tracing = self._actions.tracing = tracing
-        self._transport.on_answer = tracing.asked
+        self._traced_lists.tracing = self._traced_actions.tracing = tracing
+        self._traced_transport.on_answer = tracing.asked
 
     def stop(self) -> None:
         """Asks for an orderly end: no new decisions, writes under way are finished."""

@@ -18,7 +18,7 @@ from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.observe.telemetry import spans as on
 from poseidon_reconciler.observe.telemetry.spans import Spans, end, fail, tell, trace_id_of
 
-_GOOD: Final = frozenset({"replaced", "recovered", "gone"})
+_GOOD: Final = frozenset({"replaced", "recovered", "gone", "filled-by-others"})
 # What a story waits for; a removal beside it is no part of the way to the new runner.
 _WAITED_FOR: Final = frozenset({"create-runner", "revive-environment", "restore-environment"})
 
@@ -32,6 +32,8 @@ class Story:
         new_id: the runner that is to stand for the lost one, once that is decided.
         outcome: how it ended; None while it goes on.
         held_by: the kinds of holds that were seen in between.
+        wants_replacement: whether another runner is to stand for what was lost.
+        is_gone: whether what was lost has been removed.
     """
 
     def __init__(self, spans: Spans, name: str, environment_id: str, *, since: float, now: float) -> None:
@@ -42,6 +44,7 @@ class Story:
         self.new_id: str | None = None
         self.outcome: str | None = None
         self.held_by: set[str] = set()
+        self.wants_replacement = self.is_gone = False
         self._spans = spans
         # Up to when the story is told.
         self._told_until = since

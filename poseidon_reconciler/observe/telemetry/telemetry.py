@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from poseidon_reconciler.observe.telemetry.calls import Call
 from poseidon_reconciler.observe.telemetry.deeds import Deed
 from poseidon_reconciler.observe.telemetry.drift import Belief, Beliefs
 from poseidon_reconciler.observe.telemetry.exporting import CLOSE_BOUND_S, Exporting
+from poseidon_reconciler.observe.telemetry.harmless import complain, harmless
 from poseidon_reconciler.observe.telemetry.metrics import Metrics
 from poseidon_reconciler.observe.telemetry.quiet import Quiet
 from poseidon_reconciler.observe.telemetry.sample import Loop, Sampler
@@ -60,8 +61,10 @@ class Telemetry:
         clock: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`core` is what it is about, `loop` what drives it. `endings`: the ways in which a stream can end; `note` is told what is wrong with the telemetry itself;
-        `clock` in seconds since the epoch.
+        """`core` is what it is about, and `loop` what drives it.
+
+        `endings`: the ways in which a stream can end; `note` is told what is wrong with the telemetry itself; `clock`
+        tells the time in seconds since the epoch.
         """
         self.stream = StreamCounts(endings)
         self._quiet = Quiet()
@@ -100,14 +103,18 @@ class Telemetry:
         """Keeps the samples fresh until it is cancelled; then sends what is left, within a bound."""
         try:
             while True:
-                self._sampler.refresh()
-                if self._traces is not None:
-                    self._traces.tick()
-                for line in self._quiet.take():
-                    self._note("telemetry-not-sent", line)
+                self._tick()
                 await asyncio.sleep(_TICK_S)
         finally:
             await self.close()
+
+    @harmless
+    def _tick(self) -> None:
+        for line in self._quiet.take():
+            self._note("telemetry-not-sent", line)
+        self._sampler.refresh()
+        if self._traces is not None:
+            self._traces.tick()
 
     async def close(self, bound_s: float = CLOSE_BOUND_S) -> None:
         """Ends what is open, sends what is left, and stops; takes no longer than `bound_s`."""
@@ -119,6 +126,7 @@ class Telemetry:
 
     # --- told by the controller ----------------------------------------------------------------------------------
 
+    @harmless
     def stepped(self, step: Step) -> None:
         self._metrics.stepped(step)
         touched = {change.job.environment_id for change in step.changes}
@@ -127,45 +135,51 @@ class Telemetry:
         if self._traces is not None:
             self._traces.stepped(step)
 
+    @harmless
     def acted(self, action: Action, outcome: ActionOutcome) -> None:
         self._metrics.acted(action, outcome)
         if self._traces is not None:
             self._traces.acted(action)
 
+    @harmless
     def noted(self, event: str, detail: str) -> None:
         if self._traces is not None:
             self._traces.noted(event, detail)
 
+    @harmless
     def turned(self, duration_s: float) -> None:
         """The controller has made a turn, which took so long."""
         self._metrics.turned(duration_s)
 
     # --- told by the edges ---------------------------------------------------------------------------------------
 
-    @contextmanager
-    def acting(self, action: Action) -> Iterator[Deed | _Unrecorded]:
+    def acting(self, action: Action) -> AbstractContextManager[Deed | _Unrecorded]:
         """Around an action that is carried out."""
-        if self._traces is None:
-            yield _UNRECORDED
-            return
-        with self._traces.acting(action) as deed:
-            yield deed
+        if self._traces is not None:
+            try:
+                return self._traces.acting(action)
+            except Exception as error:  # noqa: BLE001 - an action is not to fail because it cannot be told
+                complain(error)
+        return nullcontext(_UNRECORDED)
 
     def listing(self) -> AbstractContextManager[None]:
         """Around a reading of the lists."""
         return self._traces.listing() if self._traces is not None else nullcontext()
 
+    @harmless
     def asked(self, call: Call) -> None:
         """A request ended, in the task that made it."""
         self._metrics.asked(call)
         asking.asked(call, self._clock())
 
+    @harmless
     def stream_opened(self, at: float) -> None:
         """The stream is open, though nothing was heard yet."""
         self.stream.heard()
         if self._traces is not None:
             self._traces.connects.opened(at)
 
+    @harmless
     def stream_closed(self, ending: str, at: float) -> None:
         """The stream has ended, or an attempt to open it has failed."""
         self.stream.closed(ending)

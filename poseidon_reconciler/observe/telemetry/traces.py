@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from opentelemetry.trace import Span
 
@@ -19,6 +19,7 @@ from poseidon_reconciler.observe.telemetry import spans as on
 from poseidon_reconciler.observe.telemetry.asking import asking
 from poseidon_reconciler.observe.telemetry.connects import Connects
 from poseidon_reconciler.observe.telemetry.deeds import Deed
+from poseidon_reconciler.observe.telemetry.harmless import harmless
 from poseidon_reconciler.observe.telemetry.holds import kind_of
 from poseidon_reconciler.observe.telemetry.spans import Spans, end
 from poseidon_reconciler.observe.telemetry.stories import Stories
@@ -59,14 +60,12 @@ class Traces:
 
     def _decide(self, step: Step) -> None:
         self.look_at_holds()
-        about = list(
-            dict.fromkeys(story.root.get_span_context() for story in map(self.stories.of, step.actions) if story)
-        )
+        about = dict.fromkeys(story for story in map(self.stories.of, step.actions) if story is not None)
         numbers = Counter(action.kind for action in step.actions)
         cycle = self._spans.begin(
             "decide",
             step.at,
-            links=about[:_MAX_LINKS],
+            links=[story.root.get_span_context() for story in list(about)[:_MAX_LINKS]],
             attributes={
                 on.CHANGES: len(step.changes),
                 on.ACTIONS: [f"{number} {kind}" for kind, number in sorted(numbers.items())],
@@ -79,8 +78,7 @@ class Traces:
             self.stories.decided(action, cycle.get_span_context(), short_since=since)
         end(cycle, max(step.at, self._clock()))
 
-    @contextmanager
-    def acting(self, action: Action) -> Iterator[Deed]:
+    def acting(self, action: Action) -> AbstractContextManager[Deed]:
         """Around an action; requests in between are its own."""
         cycle, story = self._cycles.get(action), self.stories.of(action)
         parent = story.root if story is not None else cycle
@@ -88,13 +86,21 @@ class Traces:
         deed = Deed(self._spans, action, self._clock(), parent, link)
         if story is not None:
             story.begun(action)
+        return self._around(deed, action)
+
+    @contextmanager
+    def _around(self, deed: Deed, action: Action) -> Iterator[Deed]:
         try:
             with asking(deed):
                 yield deed
         finally:
-            now = self._clock()
-            deed.end(now)
-            self.stories.acted(action, now)
+            self._end(deed, action)
+
+    @harmless
+    def _end(self, deed: Deed, action: Action) -> None:
+        now = self._clock()
+        deed.end(now)
+        self.stories.acted(action, now)
 
     @contextmanager
     def listing(self) -> Iterator[None]:
@@ -131,7 +137,7 @@ class Traces:
     def tick(self) -> None:
         """Time passes."""
         self.look_at_holds()
-        self.stories.expire(self._clock())
+        self.stories.expire(self._clock(), lambda environment_id: self._short_since(environment_id) is not None)
 
     def close(self) -> None:
         """The program ends."""
