@@ -1,7 +1,7 @@
-"""Writes `docs/verdicts.md` from the rules themselves, so that the page cannot say anything else.
+"""Writes the pages that are lists of what the code declares, so that they cannot say anything else.
 
-python docs/generate.py            prints the page
-python docs/generate.py --write    writes it
+python docs/generate.py            prints them
+python docs/generate.py --write    writes them
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 from poseidon_reconciler.core.rules import COMING_STATES, ENVIRONMENT_RULES, RUNNER_RULES, Rule
+from poseidon_reconciler.observe.telemetry.catalogue import METRICS
+from poseidon_reconciler.observe.telemetry.holds import KINDS
 
-PAGE = Path(__file__).with_name("verdicts.md")
+DOCS = Path(__file__).parent
 
 _HEAD = """\
 # Verdicts
@@ -49,8 +51,37 @@ in place (`protect-job`) takes away the old allocation's power, because only tho
 """
 
 
-def page() -> str:
-    """The whole page."""
+_METRICS_HEAD = """\
+# Metrics
+
+Every metric there is, by its OpenTelemetry name and by the one that Prometheus sees. They are sent by OTLP where
+`telemetry.endpoint` or `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector, and are there to be scraped at `/metrics`. This page
+is generated from the code that declares them (`make docs`).
+
+No label holds the id of a job. A series of an environment ends when the environment is gone.
+`config/prometheus/alerts.yml` and `config/grafana/dashboard.json` use nothing but these.
+"""
+
+_METRICS_TAIL = """\
+`kind` of `holds` is one of {kinds}.
+"""
+
+
+def metrics_page() -> str:
+    """The page of all metrics."""
+    rows = ["| metric | in Prometheus | kind | unit | labels | what it says |", "| --- | --- | --- | --- | --- | --- |"]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        unit = metric.unit.strip("{}")
+        rows.append(
+            f"| `{metric.full_name}` | `{metric.prometheus_name}` | {metric.kind} | {unit} | {labels} | {metric.text} |"
+        )
+    kinds = ", ".join(f"`{kind}`" for kind in KINDS)
+    return "\n".join([_METRICS_HEAD, "\n".join(rows) + "\n", _METRICS_TAIL.format(kinds=kinds)])
+
+
+def verdicts_page() -> str:
+    """The page of all verdicts."""
     parts = [_HEAD.format(coming=", ".join(sorted(COMING_STATES)))]
     parts += ["## Runners\n\n" + _table(RUNNER_RULES), "## Environments\n\n" + _table(ENVIRONMENT_RULES), _TAIL]
     return "\n".join(parts)
@@ -65,8 +96,11 @@ def _table(rules: tuple[Rule, ...]) -> str:
     return "\n".join(rows) + "\n"
 
 
+PAGES = {"verdicts.md": verdicts_page, "metrics.md": metrics_page}
+
 if __name__ == "__main__":
-    if "--write" in sys.argv:
-        PAGE.write_text(page())
-    else:
-        sys.stdout.write(page())
+    for name, page in PAGES.items():
+        if "--write" in sys.argv:
+            (DOCS / name).write_text(page())
+        else:
+            sys.stdout.write(page())

@@ -21,14 +21,15 @@ def sessions() -> list[tuple[str, str, str]]:
     return [(page.name, *match) for page in PAGES for match in _SESSION.findall(page.read_text())]
 
 
-def test_the_page_of_verdicts_is_current() -> None:
+@pytest.mark.parametrize("name", ["verdicts.md", "metrics.md"])
+def test_a_generated_page_is_current(name: str) -> None:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    assert (ROOT / "docs" / "verdicts.md").read_text() == module.page(), "run `make docs`"
+    assert (ROOT / "docs" / name).read_text() == module.PAGES[name](), "run `make docs`"
 
 
 def test_there_are_examples_to_run() -> None:

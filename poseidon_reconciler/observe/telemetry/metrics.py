@@ -20,11 +20,14 @@ from poseidon_reconciler.observe.telemetry import catalogue as names
 from poseidon_reconciler.observe.telemetry.calls import Call
 from poseidon_reconciler.observe.telemetry.catalogue import ENVIRONMENT, Metric
 from poseidon_reconciler.observe.telemetry.drift import Beliefs
-from poseidon_reconciler.observe.telemetry.sample import PoolSample, Sample
+from poseidon_reconciler.observe.telemetry.holds import ALL, KINDS
+from poseidon_reconciler.observe.telemetry.sample import GONE, PoolSample, Sample
 from poseidon_reconciler.observe.telemetry.stream import StreamCounts
 
 Observations = Iterable[Observation]
 
+# Those that are gone have no series, and so no number either.
+_ENVIRONMENT_STATES: Final = tuple(state for state in get_args(EnvironmentState) if state != GONE)
 _OUTCOMES: Final = ("done", "not-done", "not-wanted", "unknown")
 _NODE_STATUSES: Final = ("ready", "draining", "down", "disconnected", "initializing")
 _REFILL_BOUNDS_S: Final = (1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200, 3600)
@@ -144,11 +147,13 @@ class Metrics:
 
     def _environments(self) -> Iterator[Observation]:
         states = [pool.row.state for pool in self._sample().pools.values()]
-        for state in get_args(EnvironmentState):
+        for state in _ENVIRONMENT_STATES:
             yield Observation(states.count(state), {"state": state})
 
     def _holds(self) -> Iterator[Observation]:
-        for (environment_id, kind), number in self._sample().holds.items():
+        # Of what holds for everything each kind is always there, so that a panel or rule has something to look at.
+        none: dict[tuple[str, str], int] = dict.fromkeys(((ALL, kind) for kind in KINDS), 0)
+        for (environment_id, kind), number in {**none, **self._sample().holds}.items():
             yield Observation(number, {ENVIRONMENT: environment_id, "kind": kind})
 
     def _nodes(self) -> Iterator[Observation]:

@@ -18,9 +18,9 @@ from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.observe.telemetry.holds import environment_of, kind_of
 from poseidon_reconciler.observe.telemetry.shortage import Shortages
 
+# Remembered by the model for another hour.
+GONE: Final = "gone"
 _LEAST_AGE_S: Final = 1.0
-# Counting allocations looks at every job.
-_LEAST_AGE_OF_COUNT_S: Final = 15.0
 
 
 class Loop(Protocol):
@@ -73,7 +73,7 @@ class Sampler:
         self._shortages = shortages
         self._clock = clock
         self._monotonic = monotonic
-        self._taken_at = self._counted_at = float("-inf")
+        self._taken_at = float("-inf")
 
     def refresh(self) -> None:
         """Takes a new sample unless the latest is younger than a second."""
@@ -90,11 +90,11 @@ class Sampler:
         return Sample(
             synced=self._loop.synced,
             inputs_waiting=self._loop.inputs_waiting,
-            pools={id_: self._pool(id_, row, now) for id_, row in environment_rows(core).items()},
+            pools={id_: self._pool(id_, row, now) for id_, row in environment_rows(core).items() if row.state != GONE},
             holds=dict(holds),
             nodes=dict(Counter("draining" if node.draining else node.status for node in nodes)),
             jobs=len(core.model.jobs),
-            allocations=self._allocations(),
+            allocations=sum(len(job.allocations) for job in core.model.jobs.values()),
             at_risk=len(core.diagnosis.at_risk),
         )
 
@@ -102,9 +102,3 @@ class Sampler:
         account = self._shortages.pools[environment_id]
         expected = self._core.planner.ledger.expected_in(environment_id)
         return PoolSample(row, expected, account.lacked(now), account.age_s(now))
-
-    def _allocations(self) -> int:
-        if self._taken_at - self._counted_at < _LEAST_AGE_OF_COUNT_S:
-            return self.latest.allocations
-        self._counted_at = self._taken_at
-        return sum(len(job.allocations) for job in self._core.model.jobs.values())
