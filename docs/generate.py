@@ -55,8 +55,8 @@ _METRICS_HEAD = """\
 # Metrics
 
 Every metric there is, by its OpenTelemetry name and by the one that Prometheus sees. They are sent by OTLP where
-`telemetry.endpoint` or `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector, and are there to be scraped at `/metrics`. This page
-is generated from the code that declares them (`make docs`).
+`telemetry.endpoint` or `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector, and are there to be scraped at `/metrics`.
+This page is generated from the code that declares them (`make docs`).
 
 No label holds the id of a job. A series of an environment ends when the environment is gone.
 `config/prometheus/alerts.yml` and `config/grafana/dashboard.json` use nothing but these.
