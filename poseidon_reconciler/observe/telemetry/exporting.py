@@ -35,6 +35,7 @@ class Exporting:
 
     Attributes:
         meters: the metrics' provider.
+        sends_metrics: whether they go to a collector, besides being there to be scraped.
         tracers: the traces' provider; None where no trace goes anywhere.
     """
 
@@ -46,7 +47,8 @@ class Exporting:
         """
         resource = _resource(instance_id)
         readers = [scrape]
-        if _is_wanted("METRICS", settings, environ):
+        self.sends_metrics = _is_wanted("METRICS", settings, environ)
+        if self.sends_metrics:
             readers.append(_reader(settings, environ))
         self.meters = MeterProvider(readers, resource, shutdown_on_exit=False)
         self.tracers: TracerProvider | None = None

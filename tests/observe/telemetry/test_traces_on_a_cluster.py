@@ -18,12 +18,6 @@ from tests.observe.telemetry.receiver import Manner, Receiver, plain, receiving
 STAGES = ("evidence", "verdict", "hold", "create-runner", "placed", "running", "idle")
 
 
-@pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_SDK_DISABLED"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def telemetry_to(receiver: Receiver) -> TelemetrySettings:
     return TelemetrySettings(endpoint=receiver.address, interval_s=0.5, timeout_s=2.0)
 
