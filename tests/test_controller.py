@@ -434,3 +434,19 @@ async def test_a_loop_that_is_cancelled_gives_up_what_is_under_way() -> None:
         await at_once()
 
     assert r.actions.given_up == 1
+
+
+@in_virtual_time
+async def test_each_turn_is_told_of_and_so_is_what_waits() -> None:
+    async with rig() as r:
+        turns: list[float] = []
+        r.controller.on_turn = turns.append
+        await r.open()
+        before = len(turns)
+        r.say(job(runner(0), index=200, created=20), index=200)
+        assert r.controller.inputs_waiting == 1
+        await at_once()
+
+        assert r.controller.inputs_waiting == 0
+        assert len(turns) > before > 0
+        assert all(took_s >= 0 for took_s in turns)

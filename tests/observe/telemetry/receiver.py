@@ -27,6 +27,7 @@ class Receiver:
         spans: those that were sent, in the order of their ends.
         resource: the attributes of the process, as last sent.
         metrics: the names of the metrics that were sent.
+        headers: those of the last request.
     """
 
     manner: Manner = "good"
@@ -34,10 +35,12 @@ class Receiver:
     spans: list[Span] = field(default_factory=list)
     resource: dict[str, str] = field(default_factory=dict)
     metrics: set[str] = field(default_factory=set)
+    headers: dict[str, str] = field(default_factory=dict)
     address: str = ""
 
     async def take(self, request: web.Request) -> web.Response:
         self.requests += 1
+        self.headers = dict(request.headers)
         body = await request.read()
         if self.manner == "hang":
             await asyncio.sleep(60)
