@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -22,7 +22,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from poseidon_reconciler import __version__
 from poseidon_reconciler.config.observing import TelemetrySettings
+from poseidon_reconciler.observe.telemetry.harmless import complain
 from poseidon_reconciler.observe.telemetry.scrape import CARDINALITY
+
+T = TypeVar("T")
 
 SERVICE_NAME: Final = "poseidon-reconciler"
 CLOSE_BOUND_S: Final = 3.0
@@ -47,15 +50,14 @@ class Exporting:
         """
         resource = _resource(instance_id)
         readers = [scrape]
-        self.sends_metrics = _is_wanted("METRICS", settings, environ)
-        if self.sends_metrics:
-            readers.append(_reader(settings, environ))
+        if _is_wanted("METRICS", settings, environ) and (reader := _attempt(lambda: _reader(settings, environ))):
+            readers.append(reader)
+        self.sends_metrics = len(readers) > 1
         self.meters = MeterProvider(readers, resource, shutdown_on_exit=False)
         self.tracers: TracerProvider | None = None
-        if _is_wanted("TRACES", settings, environ):
-            exporter = OTLPSpanExporter(_url("traces", settings), timeout=_timeout_s("TRACES", settings, environ))
+        if _is_wanted("TRACES", settings, environ) and (processor := _attempt(lambda: _processor(settings, environ))):
             self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-            self.tracers.add_span_processor(BatchSpanProcessor(exporter))
+            self.tracers.add_span_processor(processor)
 
     async def close(self, bound_s: float = CLOSE_BOUND_S) -> None:
         """Sends what is left, and stops; what cannot be sent within `bound_s` is given up."""
@@ -79,6 +81,20 @@ def _is_wanted(signal: str, settings: TelemetrySettings, environ: Mapping[str, s
         return False
     variables = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     return settings.endpoint is not None or any(environ.get(variable) for variable in variables)
+
+
+def _attempt(build: Callable[[], T]) -> T | None:
+    """What the SDK builds; None where it does not accept a variable or a file that one names."""
+    try:
+        return build()
+    except Exception as error:  # noqa: BLE001 - nobody says what an SDK raises, and nothing depends on it
+        complain(error)
+        return None
+
+
+def _processor(settings: TelemetrySettings, environ: Mapping[str, str]) -> BatchSpanProcessor:
+    timeout_s = _timeout_s("TRACES", settings, environ)
+    return BatchSpanProcessor(OTLPSpanExporter(_url("traces", settings), timeout=timeout_s))
 
 
 def _reader(settings: TelemetrySettings, environ: Mapping[str, str]) -> MetricReader:
@@ -117,6 +133,8 @@ async def _bounded(close: Callable[[], object], bound_s: float) -> None:
     def run() -> None:
         try:
             close()
+        except Exception as error:  # noqa: BLE001 - as at the beginning
+            complain(error)
         finally:
             # The loop may be over by then.
             with suppress(RuntimeError):

@@ -1,12 +1,11 @@
 """How everything stands at one instant, as one value that other threads may read.
 
 Metrics are collected on threads of the SDK, and the model belongs to the event loop. So the loop writes down what
-the metrics need, at most once a second, and hands over the finished page.
+the metrics need, once a second, and hands over the finished page.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
@@ -20,7 +19,6 @@ from poseidon_reconciler.observe.telemetry.shortage import Shortages
 
 # Remembered by the model for another hour.
 GONE: Final = "gone"
-_LEAST_AGE_S: Final = 1.0
 
 
 class Loop(Protocol):
@@ -65,22 +63,16 @@ class Sampler:
         loop: Loop,
         shortages: Shortages,
         clock: Callable[[], float],
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest = Sample()
         self._core = core
         self._loop = loop
         self._shortages = shortages
         self._clock = clock
-        self._monotonic = monotonic
-        self._taken_at = float("-inf")
 
     def refresh(self) -> None:
-        """Takes a new sample unless the latest is younger than a second."""
-        now = self._monotonic()
-        if now - self._taken_at >= _LEAST_AGE_S:
-            self._taken_at = now
-            self.latest = self._take(self._clock())
+        """Takes a new sample."""
+        self.latest = self._take(self._clock())
 
     def _take(self, now: float) -> Sample:
         core = self._core

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
 from typing import Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -17,7 +17,7 @@ CARDINALITY: Final[CardinalityLimits] = {ObservableGauge: 20_000, ObservableCoun
 
 
 class Scrape:
-    """Renders the page, on the event loop. It has a registry of its own: nothing else of the process is shown.
+    """Renders the page. It has a registry of its own: nothing else of the process is shown.
 
     Attributes:
         reader: to be given to the meter provider.
@@ -25,11 +25,13 @@ class Scrape:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._lock = threading.Lock()
         self.reader = PrometheusMetricReader(
             scope_info_enabled=False, registry=self._registry, cardinality_limits=CARDINALITY
         )
 
-    def render(self, refresh: Callable[[], None]) -> tuple[bytes, str]:
-        """The page and its content type, after `refresh`."""
-        refresh()
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+    def render(self) -> tuple[bytes, str]:
+        """The page and its content type."""
+        # The SDK's reader hands over what it collects by a queue that two scrapes would share.
+        with self._lock:
+            return generate_latest(self._registry), CONTENT_TYPE_LATEST

@@ -43,7 +43,7 @@ _UNRECORDED: Final = _Unrecorded()
 
 
 class Telemetry:
-    """Metrics always, traces where they go somewhere. Its methods are called on the event loop.
+    """Metrics always, traces where they go somewhere. All methods but `render` are called on the event loop.
 
     Attributes:
         stream: to be told what comes over the stream.
@@ -84,8 +84,11 @@ class Telemetry:
             self._traces = Traces(spans, core, clock, self._short_since)
 
     def render(self) -> tuple[bytes, str]:
-        """The page for Prometheus, and its content type."""
-        return self._scrape.render(self._sampler.refresh)
+        """The page for Prometheus, and its content type; it is as of the last second.
+
+        May be called on any thread, and better on one of its own: with hundreds of environments it takes a while.
+        """
+        return self._scrape.render()
 
     def set_drift(self, environment_id: str, believed_idle: int, true_idle: int) -> None:
         """How many idle runners Poseidon believes to have, and how many there are."""

@@ -99,6 +99,21 @@ async def test_a_timeout_is_the_one_that_was_said(
     assert exporter._client._timeout == timeout_s
 
 
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"},
+        {"OTEL_EXPORTER_OTLP_COMPRESSION": "best"},
+        {"OTEL_EXPORTER_OTLP_CERTIFICATE": "/no/such/file"},
+        {"OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
+        {"OTEL_METRIC_EXPORT_INTERVAL": "0"},
+    ],
+    ids=str,
+)
+async def test_a_variable_that_nobody_understands_ends_nothing(make: Make, environ: dict[str, str]) -> None:
+    make(**environ, **{ENDPOINT: COLLECTOR})
+
+
 async def test_the_operator_may_name_the_service(make: Make) -> None:
     environ = {
         ENDPOINT: COLLECTOR,

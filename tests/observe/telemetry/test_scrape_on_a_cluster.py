@@ -30,7 +30,7 @@ async def page() -> list[Metric]:
     async with living(TelemetrySettings()) as found:
         found.telemetry.set_drift("10", 4, 3)
         await found.replaced()
-        # A sample is kept for a second.
+        # A sample is taken once a second.
         await asyncio.sleep(1.1)
         return scraped(found.telemetry)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from poseidon_reconciler.config.observing import TelemetrySettings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
-from poseidon_reconciler.observe.telemetry import holds, sample
+from poseidon_reconciler.observe.telemetry import holds
 from poseidon_reconciler.observe.telemetry.calls import Call
 from poseidon_reconciler.observe.telemetry.telemetry import Telemetry
 from tests.core.builders import bench_with_pool, job, lose, purge, runner
@@ -41,11 +42,15 @@ class Looked:
             environ={},
         )
 
+    def page(self) -> str:
+        body, _ = self.telemetry.render()
+        return body.decode()
+
     def values(self) -> dict[str, dict[tuple[str, ...], float]]:
         """Values by metric, and by the values of its labels in their order by name."""
-        body, _ = self.telemetry.render()
+        self.telemetry._tick()
         found: dict[str, dict[tuple[str, ...], float]] = {}
-        for family in text_string_to_metric_families(body.decode()):
+        for family in text_string_to_metric_families(self.page()):
             for each in family.samples:
                 labels = tuple(value for _, value in sorted(each.labels.items()))
                 found.setdefault(each.name.removeprefix("poseidon_reconciler_"), {})[labels] = each.value
@@ -53,8 +58,7 @@ class Looked:
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looked]:
-    monkeypatch.setattr(sample, "_LEAST_AGE_S", 0.0)
+def looked() -> Iterator[Looked]:
     made = Looked()
     yield made
     asyncio.run(made.telemetry.close())
@@ -125,11 +129,12 @@ def test_holds_are_counted_by_their_kind(looked: Looked) -> None:
     assert looked.values()["holds"]["10", "failed"] == 1
 
 
-def test_a_sample_is_taken_once_a_second_at_most(monkeypatch: pytest.MonkeyPatch, looked: Looked) -> None:
-    monkeypatch.setattr(sample, "_LEAST_AGE_S", 1000.0)
-    before = looked.values()["pool_runners"]["10", "idle"]
-    lose(looked.bench, 0, index=500)
-    assert looked.values()["pool_runners"]["10", "idle"] == before
+def test_a_page_is_made_on_any_thread_and_for_several_at_once(looked: Looked) -> None:
+    alone = {line.split(" ")[0] for line in looked.page().splitlines()}
+    with ThreadPoolExecutor(4) as pool:
+        pages = [future.result() for future in [pool.submit(looked.page) for _ in range(12)]]
+    assert {frozenset(line.split(" ")[0] for line in page.splitlines()) for page in pages} == {frozenset(alone)}
+    assert {page.count("# TYPE poseidon_reconciler_synced") for page in pages} == {1}
 
 
 def test_a_mistake_in_here_is_told_and_nothing_else(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
