@@ -6,7 +6,7 @@ only a verdict opens a story.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from opentelemetry.trace import SpanContext
@@ -114,11 +114,11 @@ class Stories:
             story.acted(action, now)
             self._drop_if_closed(self._key(action))
 
-    def held(self, environment_id: str | None, kind: str) -> None:
-        """Something of an environment (None: everything) is held back now."""
+    def held(self, kinds: Mapping[str | None, set[str]]) -> None:
+        """What is held back now, by environment (None: everything)."""
+        everywhere = kinds.get(None, set())
         for story in self._open.values():
-            if environment_id in (None, story.environment_id):
-                story.held_by.add(kind)
+            story.held_by |= everywhere | kinds.get(story.environment_id, set())
 
     def expire(self, now: float, is_short: Callable[[str], bool]) -> None:
         """Closes the stories of which no end is to be expected: those that are open for too long, and those of lost

@@ -55,18 +55,17 @@ class Story:
     def lost(self, change: Change, evidence: Iterable[Evidence], now: float) -> None:
         """The verdict fell, on this evidence."""
         job, verdict = change.job, change.verdict
-        about = {on.JOB_ID: job.id, on.STATE: verdict.state, on.RULE: verdict.rule, on.CAUSE: str(verdict.cause)}
+        about = {on.JOB_ID: job.id, on.RULE: verdict.rule, on.CAUSE: str(verdict.cause)}
         if job.current is not None:
             about[on.ALLOCATION_ID] = job.current.data.id
-        for key, value in about.items():
-            self.root.set_attribute(key, value)
-        span = self._spans.begin("evidence", self._told_until, self.root, attributes=about)
+        self.root.set_attributes(about)
+        span = self._spans.begin("evidence", self._told_until, self.root)
         for fact in evidence:
             subject = {"Allocation": on.ALLOCATION_ID, "Evaluation": on.EVALUATION_ID, "Job": on.JOB_ID}.get(fact.topic)
             told: dict[str, str | int | list[str]] = {on.NOMAD_INDEX: fact.index, on.REASON: fact.text}
             tell(span, f"{fact.topic}/{fact.type}", now, {**told, **({subject: fact.key} if subject else {})})
         end(span, max(self._told_until, now))
-        self._spans.whole("verdict", now, now, self.root, about)
+        self._spans.whole("verdict", now, now, self.root, {on.RULE: verdict.rule, on.CAUSE: str(verdict.cause)})
         self._told_until = now
 
     def decided(self, action: Action, cycle: SpanContext) -> None:

@@ -6,9 +6,10 @@ one to the other. Actions without a story (protecting what still lives) are told
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Final
 
 from opentelemetry.trace import Span
 
@@ -24,7 +25,9 @@ from poseidon_reconciler.observe.telemetry.holds import kind_of
 from poseidon_reconciler.observe.telemetry.spans import Spans, end
 from poseidon_reconciler.observe.telemetry.stories import Stories
 
-_MAX_LINKS = 100
+_MAX_LINKS: Final = 100
+# To know all holds is to look at all pools.
+_LOOK_EACH_S: Final = 1.0
 
 
 class Traces:
@@ -46,6 +49,7 @@ class Traces:
         self._short_since = short_since
         # Where each action was decided on, until it has ended.
         self._cycles: dict[Action, Span] = {}
+        self._looked_at = float("-inf")
 
     def stepped(self, step: Step) -> None:
         """Something was found or decided."""
@@ -129,10 +133,15 @@ class Traces:
         return story.trace_id if story is not None else None
 
     def look_at_holds(self) -> None:
-        """Has the stories know what holds them back."""
-        if len(self.stories):
-            for hold in self._core.planner.holds(self._core.now):
-                self.stories.held(hold.environment_id, kind_of(hold))
+        """Has the stories know what holds them back, once a second at most."""
+        now = self._clock()
+        if not len(self.stories) or now - self._looked_at < _LOOK_EACH_S:
+            return
+        self._looked_at = now
+        kinds: defaultdict[str | None, set[str]] = defaultdict(set)
+        for hold in self._core.planner.holds(self._core.now):
+            kinds[hold.environment_id].add(kind_of(hold))
+        self.stories.held(kinds)
 
     def tick(self) -> None:
         """Time passes."""
