@@ -53,7 +53,7 @@ async def test_without_a_collector_there_is_no_exporter_and_no_thread(make: Make
     exporting = make()
     assert exporting.tracers is None
     assert not exporting.sends_metrics
-    assert threads_of_the_sdk() == before
+    assert threads_of_the_sdk() <= before
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -159,7 +158,6 @@ def test_without_a_collector_nothing_is_traced(looked: Looked) -> None:
         assert acting.trace_id is None
     assert looked.telemetry.trace_id_of(ACTION) is None
     assert looked.telemetry._traces is None
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("Otel")]
 
 
 async def test_an_action_that_cannot_be_told_is_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
