@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from poseidon_reconciler.config import Settings
+from poseidon_reconciler.core.holds import HoldRule
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.core.rules import COMING_STATES, ENVIRONMENT_RULES, RUNNER_RULES, Rule
+from poseidon_reconciler.observe.telemetry.catalogue import METRICS
 from poseidon_reconciler.recording.reader import RecordingReader
 from poseidon_reconciler.recording.replay import Replay
 
@@ -57,6 +59,35 @@ complete, for the success of the batch job, and stops the healthy one at the nex
 in place (`protect-job`) takes away the old allocation's power, because only those of the current version count. From
 1.11.2 on Nomad itself disregards allocations whose stop was ordered; protecting is then needless, and harmless.
 """
+
+
+_METRICS_HEAD = """\
+# Metrics
+
+Every metric there is, by its OpenTelemetry name and by the one that Prometheus sees. They are sent by OTLP where
+`telemetry.endpoint` or `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector, and are there to be scraped at `/metrics`.
+This page is generated from the code that declares them (`make docs`).
+
+No label holds the id of a job. A series of an environment ends when the environment is gone.
+`config/prometheus/alerts.yml` and `config/grafana/dashboard.json` use nothing but these.
+"""
+
+_METRICS_TAIL = """\
+`rule` of `holds` is one of {kinds}.
+"""
+
+
+def metrics_page() -> str:
+    """The page of all metrics."""
+    rows = ["| metric | in Prometheus | kind | unit | labels | what it says |", "| --- | --- | --- | --- | --- | --- |"]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        unit = metric.unit.strip("{}")
+        rows.append(
+            f"| `{metric.full_name}` | `{metric.prometheus_name}` | {metric.kind} | {unit} | {labels} | {metric.text} |"
+        )
+    kinds = ", ".join(f"`{rule}`" for rule in get_args(HoldRule))
+    return "\n".join([_METRICS_HEAD, "\n".join(rows) + "\n", _METRICS_TAIL.format(kinds=kinds)])
 
 
 def verdicts_page() -> str:
@@ -177,7 +208,12 @@ def _keys_of_example() -> Iterator[tuple[str, str, str, bool]]:
             comments = []
 
 
-PAGES = {"verdicts.md": verdicts_page, "states.md": states_page, "settings.md": settings_page}
+PAGES = {
+    "verdicts.md": verdicts_page,
+    "states.md": states_page,
+    "settings.md": settings_page,
+    "metrics.md": metrics_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

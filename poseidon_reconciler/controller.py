@@ -9,6 +9,7 @@ are read.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -121,6 +122,7 @@ class Controller:
 
     Attributes:
         synced: whether the model is complete and fresh, so that decisions are made.
+        on_turn: is told after each turn of the loop how long it took, in real seconds; must not block or raise.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class Controller:
         self.core = core
         self.synced = False
         self.stopping = False
+        self.on_turn: Callable[[float], None] = lambda _: None
         self._lists = lists
         self._actions = actions
         self._observer = observer
@@ -166,16 +169,25 @@ class Controller:
         """Runs until it is cancelled. Actions that are under way are then given up; each can be repeated safely."""
         try:
             while True:
-                await self._wait()
+                first = await self._wait()
+                began = time.perf_counter()
+                if first is not None:
+                    self._take(first)
                 self._take_all()
                 if self.synced and not self.stopping:
                     self._step(self.core.advance(self._clock()))
                     if self._clock() >= self._next_resync_at:
                         self._read_lists()
+                self.on_turn(time.perf_counter() - began)
         finally:
             for task in (self._listing, *self._under_way):
                 if task is not None:
                     task.cancel()
+
+    @property
+    def inputs_waiting(self) -> int:
+        """How many inputs have not been taken in yet."""
+        return self._inputs.qsize()
 
     @property
     def may_write(self) -> bool:
@@ -190,20 +202,20 @@ class Controller:
         _, pending = await asyncio.wait(self._under_way, timeout=timeout_s)
         return len(pending)
 
-    async def _wait(self) -> None:
-        """Until there is an input (the first of them is then taken), or something is due."""
+    async def _wait(self) -> Input | None:
+        """Until there is an input (the first of them, if it had to be waited for), or something is due (None)."""
         if not self._inputs.empty():
             await asyncio.sleep(0)
-            return
+            return None
         wait_s = self._due_at() - self._clock()
         if wait_s <= 0:
             await asyncio.sleep(0)
-            return
+            return None
         try:
             async with asyncio.timeout(None if wait_s == float("inf") else wait_s / self._speed):
-                self._take(await self._inputs.get())
+                return await self._inputs.get()
         except TimeoutError:
-            return
+            return None
 
     def _due_at(self) -> float:
         """When something is to be done although nothing comes in; nothing ever is while the model may be stale."""

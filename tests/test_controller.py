@@ -480,3 +480,18 @@ async def test_an_action_of_the_policy_before_is_not_begun_under_the_next() -> N
         await asyncio.sleep(3600)
 
         assert len({action.job_id for _, action in r.actions.begun}) == 12
+
+
+async def test_each_turn_is_told_of_and_so_is_what_waits() -> None:
+    async with rig() as r:
+        turns: list[float] = []
+        r.controller.on_turn = turns.append
+        await r.open()
+        before = len(turns)
+        r.say(job(runner(0), index=200, created=20), index=200)
+        assert r.controller.inputs_waiting == 1
+        await at_once()
+
+        assert r.controller.inputs_waiting == 0
+        assert len(turns) > before > 0
+        assert all(took_s >= 0 for took_s in turns)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from poseidon_reconciler.app.templates import TemplateStore
+from poseidon_reconciler.app.tracing import Tracing, Untraced
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Input, StreamClosed, StreamDoubt, StreamFrame, StreamOpened
 from poseidon_reconciler.core.events import Snapshot
@@ -69,12 +70,14 @@ class NomadLists:
     """The lists of the API, as the controller asks for them."""
 
     def __init__(self, reader: ListReader, templates: TemplateStore) -> None:
+        self.tracing: Tracing = Untraced()
         self._reader = reader
         self._templates = templates
 
     async def read(self) -> tuple[Snapshot, str]:
         """What could be read, and what could not."""
-        lists = await self._reader.read()
+        with self.tracing.listing():
+            lists = await self._reader.read()
         problems = [f"{table}: {failure.detail}" for table, failure in lists.failures.items()]
         if lists.faults:
             problems.append(f"{lists.faults} members of lists could not be read")
@@ -95,6 +98,7 @@ class NomadActions:
 
     def __init__(self, executor: Executor, find: Callable[[str], Job | None], run_id: str) -> None:
         """`find` looks up what the model knows of a job; `run_id` tells the decisions of this process from others."""
+        self.tracing: Tracing = Untraced()
         self._executor = executor
         self._find = find
         self._run_id = run_id
@@ -102,9 +106,16 @@ class NomadActions:
 
     async def execute(self, action: Action) -> ActionOutcome:
         """Confirms an action and carries it out."""
+        with self.tracing.acting(action) as acting:
+            outcome = await self._execute(action, acting.trace_id)
+            acting.ended(outcome)
+        return outcome
+
+    async def _execute(self, action: Action, trace_id: str | None) -> ActionOutcome:
         subject = self._find(_subject_of(action))
         as_of = AsOf.of(subject) if subject is not None else AsOf()
-        executed = await self._executor.execute(action, Stamp(f"{self._run_id}/{next(self._numbers)}"), as_of)
+        stamp = Stamp(f"{self._run_id}/{next(self._numbers)}", trace_id)
+        executed = await self._executor.execute(action, stamp, as_of)
         if executed.outcome in ("done", "already", "would"):
             return ActionOutcome("done", executed.detail, executed.index, executed.trouble)
         return ActionOutcome(_RESULTS[executed.outcome], executed.detail, trouble=executed.trouble)

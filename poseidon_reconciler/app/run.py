@@ -14,6 +14,7 @@ from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
 from poseidon_reconciler.app.shadow import table, telling
 from poseidon_reconciler.app.signals import obey_signals
+from poseidon_reconciler.app.telemetry import attach_telemetry
 from poseidon_reconciler.app.web import add_page
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.observe.logs.pipeline import Logs
@@ -33,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
 async def _run(settings: Settings, observer: Observers, path: Path | None, *, dry_run: bool) -> int:
     try:
         running = Running(settings, observer, dry_run=dry_run)
-        await add_page(running, observer, settings, dry_run=dry_run)
+        telemetry = attach_telemetry(running, settings, observer)
+        await add_page(running, observer, settings, dry_run=dry_run, metrics=telemetry.render)
     except StartError as error:
         raise UsageError(str(error)) from None
     if running.shadow is not None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.templates import TemplateStore
+from poseidon_reconciler.app.tracing import Tracing
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Controller, Observer, PolicyChanged
 from poseidon_reconciler.core.reconciler import Reconciler
@@ -93,15 +94,17 @@ class Running:
         self._observer = observer
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
-        self._api = Api(transport or Transport(connection))
         self.shadow: Shadow | None = None
+        self._traced_transport = transport or Transport(connection)
+        self._api = Api(self._traced_transport)
         self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.item_listeners: list[Callable[[Item], None]] = []
         self.poseidon: Callable[[], PoseidonView | None] = lambda: None
         self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
         self.core = Reconciler(policy)
         self._executor = Executor(self._api, policy, templates, dry_run=dry_run)
-        actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12])
+        self._traced_lists = NomadLists(ListReader(self._api, templates), templates)
+        self._traced_actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12])
         if dry_run:
             self.core.planner.imagines = True
             self.shadow = Shadow(self.core)
@@ -109,8 +112,8 @@ class Running:
             observer = Observers(self.shadow, observer)
         self.controller = Controller(
             self.core,
-            NomadLists(ListReader(self._api, templates), templates),
-            actions,
+            self._traced_lists,
+            self._traced_actions,
             observer,
             resync_interval_s=settings.nomad.resync_interval_s,
             clock=clock,
@@ -123,6 +126,11 @@ class Running:
     def _job(self, job_id: str) -> Job | None:
         # By way of the model each time: a new epoch gives it other tables.
         return self.core.model.jobs.get(job_id)
+
+    def trace(self, tracing: Tracing) -> None:
+        """Has the edges tell of themselves from now on."""
+        self._traced_lists.tracing = self._traced_actions.tracing = tracing
+        self._traced_transport.on_answer = tracing.asked
 
     def stop(self) -> None:
         """Asks for an orderly end: no new decisions, writes under way are finished."""

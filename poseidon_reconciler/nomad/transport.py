@@ -38,6 +38,8 @@ T = TypeVar("T")
 Endpoint = Literal["job", "jobs", "allocation", "allocations", "evaluations", "node", "nodes", "agent"]
 
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
+# Endpoints that are asked about one object, by its id.
+_BY_ID: Final[frozenset[Endpoint]] = frozenset({"job", "allocation", "node"})
 _CHUNK_BYTES: Final = 256 * 1024
 _ENDPOINTS: Final[dict[Endpoint, Any]] = {
     "job": Job,
@@ -61,6 +63,31 @@ class Request:
     params: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
 
+    @property
+    def route(self) -> str:
+        """The path without what tells one object from another: `/v1/job/:id/allocations`."""
+        path = (":id", *self.path[1:]) if self.endpoint in _BY_ID and self.path else self.path
+        return "/".join(("/v1", self.endpoint, *path))
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is to change anything."""
+        return self.method != "get" and self.path[-1:] != ("plan",)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReport:
+    """What became of a request: `status` None where no answer came, `outcome` its kind, `duration_s` on the wire."""
+
+    request: Request
+    status: int | None
+    outcome: str
+    duration_s: float
+
+
+def _tell_nobody(report: RequestReport) -> None:
+    """Where nobody wants to know."""
+
 
 class Transport:
     """Sends requests from a pool of threads.
@@ -70,6 +97,9 @@ class Transport:
         timeout_s: how long to wait for the next bytes; half of it for a connection.
         deadline_s: how long a whole answer may take.
         max_answer_bytes: how long an answer may be, unpacked.
+
+    Attributes:
+        on_answer: is told what became of each request, in the task that sent it; must not block and not raise.
     """
 
     def __init__(
@@ -82,6 +112,7 @@ class Transport:
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self.threads = threads
+        self.on_answer: Callable[[RequestReport], None] = _tell_nobody
         self._connection = connection
         self._timeout_s = timeout_s
         self._deadline_s = deadline_s
@@ -93,7 +124,10 @@ class Transport:
 
     async def send(self, request: Request, read: Callable[[Answer], Outcome[T]]) -> Outcome[T]:
         """Sends a request, and reads its answer with `read` on the same thread if its status is one of success."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._send, request, read)
+        outcome, report = await asyncio.get_running_loop().run_in_executor(self._pool, self._send, request, read)
+        # Here and not on the thread: an executor does not take over the context, in which stands who asks.
+        self.on_answer(report)
+        return outcome
 
     async def close(self) -> None:
         """Drops what has not begun, waits for what has (at most the timeouts), and closes all connections."""
@@ -104,19 +138,26 @@ class Transport:
 
     # --- on a thread of the pool ---------------------------------------------------------------------------------
 
-    def _send(self, request: Request, read: Callable[[Answer], Outcome[T]]) -> Outcome[T]:
+    def _send(self, request: Request, read: Callable[[Answer], Outcome[T]]) -> tuple[Outcome[T], RequestReport]:
+        began = time.monotonic()
+        answer = self._answer(request, began + self._deadline_s)
+        took_s = time.monotonic() - began
+        if not isinstance(answer, Answer):
+            return answer, RequestReport(request, None, answer.kind, took_s)
+        outcome = failure_of(answer) or read(answer)
+        return outcome, RequestReport(request, answer.status, outcome.kind, took_s)
+
+    def _answer(self, request: Request, deadline: float) -> Answer | Rejected | Unavailable | Unknown:
         try:
             token = self._connection.token()
         except (OSError, ValueError) as error:
             return Unavailable(f"the token cannot be read: {error}")
-        deadline = time.monotonic() + self._deadline_s
         try:
             response = self._respond(request, token)
             with response:
-                answer = Answer(response.status_code, response.headers, self._read_body(response, deadline))
+                return Answer(response.status_code, response.headers, self._read_body(response, deadline))
         except (BaseNomadException, TimeoutNomadException, HTTPError, OSError) as error:
             return _meaning_of(_cause_of(error))
-        return failure_of(answer) or read(answer)
 
     def _respond(self, request: Request, token: str | None) -> requests.Response:
         """The answer of any status, its body not read yet."""

@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -251,3 +252,34 @@ async def test_only_a_trusted_server_is_told_anything(tmp_path: Path) -> None:
             await transport.close()
 
     assert len(nomad.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "route", "writes"),
+    [
+        (Request("get", "job", ("10-a%2Fb", "allocations")), "/v1/job/:id/allocations", False),
+        (Request("get", "job", ("template-10",)), "/v1/job/:id", False),
+        (Request("post", "job", ("template-10", "plan")), "/v1/job/:id/plan", False),
+        (Request("post", "jobs"), "/v1/jobs", True),
+        (Request("delete", "job", ("10-a",)), "/v1/job/:id", True),
+        (Request("post", "allocation", ("b0", "stop")), "/v1/allocation/:id/stop", True),
+        (Request("get", "agent", ("members",)), "/v1/agent/members", False),
+    ],
+)
+def test_a_route_names_no_object(request_: Request, route: str, writes: bool) -> None:
+    assert (request_.route, request_.writes) == (route, writes)
+
+
+async def test_each_answer_is_reported_in_the_context_of_who_asked(nomad: FakeNomad, transport: Transport) -> None:
+    asker: ContextVar[str] = ContextVar("asker")
+    heard: list[tuple[str, int | None, str]] = []
+    transport.on_answer = lambda report: heard.append((asker.get(), report.status, report.outcome))
+    nomad.script("GET", "/v1/nodes", hang_up)
+
+    async def ask(name: str, request: Request) -> None:
+        asker.set(name)
+        await transport.send(request, body_of)
+
+    await asyncio.gather(ask("one", JOBS), ask("two", Request("get", "nodes")))
+
+    assert sorted(heard) == [("one", 200, "ok"), ("two", None, "unknown")]
