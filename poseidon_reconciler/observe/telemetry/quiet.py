@@ -31,15 +31,15 @@ class Quiet(logging.Handler):
         self._next_at = float("-inf")
         self._left_out = 0
         self._logger = logging.getLogger("opentelemetry")
-        self._before = self._logger.propagate
 
     def install(self) -> None:
-        self._before, self._logger.propagate = self._logger.propagate, False
+        self._logger.propagate = False
         self._logger.addHandler(self)
 
     def uninstall(self) -> None:
         self._logger.removeHandler(self)
-        self._logger.propagate = self._before
+        # Another may have come before it, or after.
+        self._logger.propagate = not any(isinstance(handler, Quiet) for handler in self._logger.handlers)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keeps a record's line if none was kept for a while."""

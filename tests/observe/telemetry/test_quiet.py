@@ -58,6 +58,16 @@ def test_nobody_else_hears_of_it(quiet: Quiet) -> None:
     assert list(quiet.take()) == ["x"]
 
 
+def test_it_is_given_back_whoever_ends_first() -> None:
+    first, second = Quiet(), Quiet()
+    for handler in (first, second):
+        handler.install()
+    first.uninstall()
+    assert not logging.getLogger("opentelemetry").propagate
+    second.uninstall()
+    assert logging.getLogger("opentelemetry").propagate
+
+
 def test_a_line_is_short_and_shows_neither_keys_nor_addresses_in_memory(quiet: Quiet) -> None:
     LOGGER.error("with url: /v1/traces?api-key=secret (<Connection object at 0x7f00>: refused)\n%s", "x" * 1000)
     (line,) = quiet.take()

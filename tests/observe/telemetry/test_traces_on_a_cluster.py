@@ -66,7 +66,7 @@ async def test_spans_say_what_they_are_about_and_lead_to_the_decision() -> None:
         assert root["poseidon.environment.id"] == "10"
         assert (root["poseidon_reconciler.rule"], root["poseidon_reconciler.cause"]) == ("stuck-complete",) * 2
         assert root["poseidon_reconciler.outcome"] == "replaced"
-        assert "settle" in told["hold"]["poseidon_reconciler.hold.kinds"]
+        assert "settling" in told["hold"]["poseidon_reconciler.hold.rules"]
         assert told["create-runner"]["poseidon_reconciler.action.kind"] == "create-runner"
         assert told["create-runner"]["poseidon_reconciler.outcome"] == "done"
         assert told["idle"]["nomad.allocation.id"]
