@@ -68,6 +68,12 @@ def _replay(options: argparse.Namespace) -> int:
     return replay(options)
 
 
+def _record(options: argparse.Namespace) -> int:
+    from poseidon_reconciler.app.record import record
+
+    return record(options)
+
+
 def _explain(options: argparse.Namespace) -> int:
     from poseidon_reconciler.app.explain import explain
 
@@ -113,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_replay(commands)
+    _add_record(commands)
     _add_explain(commands)
     _add_check(commands)
     _add_health(commands)
@@ -146,6 +153,23 @@ def _add_replay(commands: _Commands) -> None:
     parser.add_argument("--report", type=Path, metavar="OUT.html", help="write the story as a page")
     parser.add_argument("--journal", type=Path, metavar="OUT", help="write one line for each decision")
     parser.set_defaults(run=_replay)
+
+
+def _add_record(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "record",
+        help="record a live cluster, without its secrets",
+        description="Records the event stream and the lists of a live cluster until a signal, for `replay` and"
+        " `explain`. Nothing is decided and nothing is written to the cluster.",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="where to; packed if its name ends in .gz"
+    )
+    _add_config(parser)
+    parser.add_argument("--max-size", default="100MB", metavar="SIZE", help="when another file begins (default: 100MB)")
+    parser.add_argument("--max-age", default="24h", metavar="DURATION", help="the same by time (default: 24h)")
+    parser.add_argument("--keep", type=int, default=10, metavar="N", help="how many files are kept (default: 10)")
+    parser.set_defaults(run=_record)
 
 
 def _add_explain(commands: _Commands) -> None:

@@ -37,8 +37,11 @@ class StreamOpened:
 
 @dataclass(frozen=True, slots=True)
 class StreamFrame:
+    """A line with events; `data` are its bytes as they were sent."""
+
     line: Line
     at: float
+    data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ class _ListsRead:
 
 
 @dataclass(frozen=True, slots=True)
-class _ActionEnded:
+class ActionEnded:
+    """An action has an outcome."""
+
     action: Action
     outcome: ActionOutcome
 
@@ -89,8 +94,21 @@ class Ping:
     answer: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ProtectionChanged:
+    """The servers end living jobs, or they do not: whether protecting those at risk has a use."""
+
+    needed: bool
+
+
+Fed = StreamOpened | StreamFrame | Snapshot | ActionEnded | Pause | Resumed | ProtectionChanged | None
+Tape = Callable[[Fed, float], None]
+"""Is told all that the core is fed, right before it is, and with what time: that leads another core to the same
+decisions. None is the time alone. Must not block and must not raise.
+"""
+
 _OfStream = StreamOpened | StreamFrame | StreamDoubt | StreamClosed
-Input = _OfStream | Pause | Resumed | PolicyChanged | Ping | _ListsRead | _ActionEnded
+Input = _OfStream | Pause | Resumed | PolicyChanged | ProtectionChanged | Ping | _ListsRead | ActionEnded
 
 
 class Lists(Protocol):
@@ -123,6 +141,7 @@ class Controller:
     Attributes:
         synced: whether the model is complete and fresh, so that decisions are made.
         on_turn: is told after each turn of the loop how long it took, in real seconds; must not block or raise.
+        tape: what is told all that the core is fed; to be set before it runs.
     """
 
     def __init__(
@@ -144,6 +163,7 @@ class Controller:
         self.synced = False
         self.stopping = False
         self.on_turn: Callable[[float], None] = lambda _: None
+        self.tape: Tape = lambda _fed, _at: None
         self._lists = lists
         self._actions = actions
         self._observer = observer
@@ -175,7 +195,7 @@ class Controller:
                     self._take(first)
                 self._take_all()
                 if self.synced and not self.stopping:
-                    self._step(self.core.advance(self._clock()))
+                    self._let_time_pass()
                     if self._clock() >= self._next_resync_at:
                         self._read_lists()
                 self.on_turn(time.perf_counter() - began)
@@ -224,6 +244,11 @@ class Controller:
         due = self.core.next_due()
         return self._next_resync_at if due is None else min(due, self._next_resync_at)
 
+    def _let_time_pass(self) -> None:
+        now = self._clock()
+        self.tape(None, now)
+        self._step(self.core.advance(now))
+
     def _take_all(self) -> None:
         while not self._inputs.empty():
             self._take(self._inputs.get_nowait())
@@ -234,6 +259,7 @@ class Controller:
                 self._take_frame(item)
             case StreamOpened():
                 self._connected = True
+                self.tape(item, item.at)
                 self.core.connection_opened()
                 self._doubt("the stream is open")
             case StreamDoubt():
@@ -243,11 +269,16 @@ class Controller:
                 self._kept.clear()
                 self._observer.noted("stream-closed", item.reason)
             case Pause():
+                self.tape(item, self._clock())
                 self.core.pause(item)
                 self._observer.noted("paused", f"{_scope(item.environment_id)}: {item.reason}")
             case Resumed():
+                self.tape(item, self._clock())
                 self.core.resume(item.environment_id)
                 self._observer.noted("resumed", _scope(item.environment_id))
+            case ProtectionChanged():
+                self.tape(item, self._clock())
+                self.core.planner.protection.wanted = item.needed
             case PolicyChanged():
                 self.core.change_policy(item.policy)
                 self._observer.noted("policy-changed", "everything is judged anew")
@@ -255,12 +286,12 @@ class Controller:
                 item.answer()
             case _ListsRead():
                 self._take_lists(item)
-            case _ActionEnded():
+            case ActionEnded():
                 self._take_outcome(item)
 
     def _take_frame(self, frame: StreamFrame) -> None:
         if self.synced:
-            self._step(self.core.feed_frame(frame.line.frame or frame.line, frame.at))
+            self._step(self._feed(frame, frame.at))
             return
         self._kept.append(frame)
         if len(self._kept) > _MAX_KEPT_FRAMES:
@@ -269,6 +300,10 @@ class Controller:
             self._connected = False
             self._observer.noted("too-many-frames", "reading the lists takes longer than the stream allows")
             self._restart_stream()
+
+    def _feed(self, frame: StreamFrame, at: float) -> Step:
+        self.tape(frame, at)
+        return self.core.feed_frame(frame.line.frame or frame.line, at)
 
     # --- the truth of the lists -----------------------------------------------------------------------------------
 
@@ -310,8 +345,9 @@ class Controller:
         self.synced = True
         model = self.core.model
         self._observer.noted("lists-read", f"{len(model.environments)} environments, {len(model.jobs)} jobs")
+        self.tape(lists.snapshot, now)
         steps = [self.core.feed_snapshot(lists.snapshot, now)]
-        steps += [self.core.feed_frame(frame.line.frame or frame.line, now) for frame in kept]
+        steps += [self._feed(frame, now) for frame in kept]
         for step in steps:
             self._step(step)
 
@@ -340,12 +376,14 @@ class Controller:
                     outcome = await self._actions.execute(action)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
                 outcome = ActionOutcome("unknown", f"{type(error).__name__}: {error}")
-        self.put(_ActionEnded(action, outcome))
+        self.put(ActionEnded(action, outcome))
 
-    def _take_outcome(self, ended: _ActionEnded) -> None:
+    def _take_outcome(self, ended: ActionEnded) -> None:
         action, outcome = ended.action, ended.outcome
+        now = self._clock()
         self._observer.acted(action, outcome)
-        self.core.planner.take_outcome(action, outcome, self._clock())
+        self.tape(ended, now)
+        self.core.planner.take_outcome(action, outcome, now)
         if outcome.result == "not-wanted" and self.synced:
             # The world is not what the model says; the stream will not tell what it has left out.
             self._doubt(f"{action.kind} {action.job_id} was not confirmed: {outcome.detail}")

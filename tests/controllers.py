@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import orjson
+
 from poseidon_reconciler.controller import Controller, StreamFrame, StreamOpened
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
@@ -178,7 +180,8 @@ class Rig:
     def say(self, *objects: Wire, index: int) -> None:
         """A line of the stream."""
         events = [each if "Topic" in each else event(each) for each in objects]
-        self.controller.put(StreamFrame(line_of({"Index": index, "Events": events}), now()))
+        told = {"Index": index, "Events": events}
+        self.controller.put(StreamFrame(line_of(told), now(), orjson.dumps(told)))
 
     def lose(self, number: int, *, index: int) -> None:
         """A runner ends with 0."""

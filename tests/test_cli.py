@@ -65,7 +65,15 @@ def small() -> str:
 @pytest.mark.parametrize("command", [["replay"], ["explain", "10", "--recording"]])
 @pytest.mark.parametrize(
     "content",
-    [None, "directory", b"", b"\x7fELF" + bytes(range(256)), b'{"jobs": []}\n', gzip.compress(b"hello", mtime=0)],
+    [
+        None,
+        "directory",
+        b"",
+        b"\x7fELF" + bytes(range(256)),
+        b'{"jobs": []}\n',
+        b'{\n"Index": 1,\n"Events": []\n}\n',
+        gzip.compress(b"hello", mtime=0),
+    ],
 )
 def test_what_is_no_recording_is_one_line_that_names_the_file(
     capfd: pytest.CaptureFixture[str], command: list[str], content: bytes | str | None

@@ -53,7 +53,7 @@ def input_of(item: Item) -> Input | None:
         case FrameReceived():
             if item.line.faults:
                 return StreamDoubt(f"{item.line.faults} events of a line could not be read", item.received_at)
-            return StreamFrame(item.line, item.received_at)
+            return StreamFrame(item.line, item.received_at, item.data)
         case Opened():
             return StreamOpened(item.at)
         case Closed():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from poseidon_reconciler.app.around import add_notices, add_poseidon
 from poseidon_reconciler.app.errors import UsageError
+from poseidon_reconciler.app.flight import attach_flight_recorder, write_on_signal
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.settings import load_settings
@@ -43,6 +44,7 @@ async def _run(settings: Settings, observer: Observers, path: Path | None, *, dr
     add_notices(running, observer, settings)
     add_poseidon(running, observer, settings)
     obey_signals(running, observer, settings, path)
+    write_on_signal(attach_flight_recorder(running, observer, settings), observer)
     mode = ", dry run: nothing is written" if dry_run else ""
     observer.noted("started", f"{settings.nomad.address}, namespace {settings.nomad.namespace}{mode}")
     try:

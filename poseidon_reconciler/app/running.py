@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
 from poseidon_reconciler.app.observers import Observers
+from poseidon_reconciler.app.start import hopeless
 from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.app.tracing import Tracing
 from poseidon_reconciler.config import Settings
-from poseidon_reconciler.controller import Controller, Observer, PolicyChanged
+from poseidon_reconciler.controller import Controller, Observer, PolicyChanged, ProtectionChanged
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.shadow import Shadow
@@ -33,15 +34,6 @@ from poseidon_reconciler.nomad.versions import needs_protection
 from poseidon_reconciler.observe.drift import PoseidonView
 from poseidon_reconciler.policy import Policy
 
-# What waiting does not mend, if it is so from the very beginning: a wrong setting, most of the time.
-_HOPELESS: Final = {
-    "tls": "is not trusted, or does not speak TLS; see nomad.ca_file",
-    "not-nomad": "is no Nomad, or one before 1.0",
-    "nothing": "ends the event stream at once: the token may not read events",
-    "denied": "refuses the token; it needs read-job in the namespace, and node:read",
-    "bad-request": "does not understand the request for its event stream: is it Nomad 1.0 or later?",
-    "credentials": "cannot be asked: a file of the token or of a certificate cannot be read",
-}
 _DRAIN_S: Final = 8.0
 
 
@@ -165,8 +157,8 @@ class Running:
         opened = False
         async with aclosing(self.stream.items()) as items:
             async for item in items:
-                if isinstance(item, Closed) and not opened and item.kind in _HOPELESS:
-                    raise StartError(f"{self._address} {_HOPELESS[item.kind]} ({item.reason})")
+                if isinstance(item, Closed) and not opened and (why := hopeless(self._address, item)) is not None:
+                    raise StartError(why)
                 opened = opened or self.controller.synced
                 for listener in self.item_listeners:
                     listener(item)
@@ -184,6 +176,6 @@ class Running:
             versions = await self._api.read_server_versions()
             needed = needs_protection(versions.value if isinstance(versions, Ok) else ())
             if needed != self.core.planner.protection.wanted:
-                self.core.planner.protection.wanted = needed
+                self.controller.put(ProtectionChanged(needed))
                 why = "may end" if needed else "do not end"
                 self._observer.noted("protection-on" if needed else "protection-off", f"the servers {why} living jobs")

@@ -33,7 +33,7 @@ def _wire_name(name: str) -> str:
     return "".join(special.get(part, part.capitalize()) for part in name.split("_"))
 
 
-class _Wire(Struct, rename=_wire_name, gc=False):
+class _Wire(Struct, rename=_wire_name, gc=False, omit_defaults=True):
     """A part of a payload, by Nomad's own field names."""
 
 
@@ -177,6 +177,41 @@ class Snapshot(_Wire):
     indexes: dict[str, Index] = {}
 
 
+class ToldOutcome(_Wire):
+    """What became of an action; see `core.ledger`."""
+
+    at: float
+    kind: str
+    environment_id: str
+    job_id: str
+    result: str
+    reason: str = ""
+    replaces: str | None = None
+    detail: str = ""
+    index: Index = UNKNOWN
+
+
+class ToldPause(_Wire):
+    """A pause that was set, or with `lifted` one that was ended; see `core.pauses`."""
+
+    environment_id: str | None = None
+    reason: str = ""
+    since: float = 0.0
+    until: float | None = None
+    lifted: bool = False
+
+
+class Told(_Wire):
+    """Marks a line of a flight recorder: what a running core was told, and when. Empty where the rest of the line says
+    it, or where the core was told the time alone.
+    """
+
+    outcome: ToldOutcome | None = None
+    pause: ToldPause | None = None
+    protects: bool | None = None
+    imagines: bool | None = None
+
+
 class Line(Frame):
     """A line of a recording: a bare frame as the server sent it, or one of the envelopes of DESIGN §6.
 
@@ -189,6 +224,7 @@ class Line(Frame):
     connection: str | None = None
     reason: str | None = None
     malformed: str | None = None
+    told: Told | None = None
     faults: int = 0
 
 
@@ -213,6 +249,7 @@ class _LooseLine(_LooseFrame):
     received_at: Annotated[float, Meta(ge=0, le=2**33)] | None = None
     frame: _LooseFrame | None = None
     snapshot: _LooseSnapshot | None = None
+    told: Told | None = None
 
 
 class _Topic(_Wire):
@@ -257,6 +294,16 @@ def read_block(block: bytes) -> list[Line]:
     return lines
 
 
+def read_texts(block: bytes) -> list[tuple[Line, bytes]]:
+    """Decodes whole lines like `read_block`, each with its own bytes."""
+    texts = [text for text in block.split(b"\n") if text and not text.isspace()]
+    lines = read_block(block)
+    if len(lines) != len(texts):
+        # JSON of several lines, or several values in one: no line of it is one by itself.
+        lines = _read_each(block)
+    return list(zip(lines, texts, strict=True))
+
+
 def _read_each(block: bytes) -> list[Line]:
     lines = []
     for data in block.split(b"\n"):
@@ -272,7 +319,7 @@ def _read_each(block: bytes) -> list[Line]:
 def is_heartbeat(line: Line) -> bool:
     """Whether the line is `{}`, bare or in its envelope."""
     frame = line.frame or line
-    return frame.index < 0 and not (line.snapshot or line.connection or line.malformed)
+    return frame.index < 0 and not (line.snapshot or line.connection or line.malformed or line.told)
 
 
 def _is_complete(line: Line, data: bytes) -> bool:
@@ -283,6 +330,8 @@ def _is_complete(line: Line, data: bytes) -> bool:
         return line.frame.index >= 0 or line.frame.events is None
     if line.snapshot is not None or line.connection is not None or line.malformed is not None:
         return True
+    if line.told is not None:
+        return True
     return data.strip() == b"{}"
 
 
@@ -292,7 +341,7 @@ def _salvage(data: bytes, problem: str) -> Line:
         loose = _loose.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise MalformedLineError(problem) from None
-    line = Line(received_at=loose.received_at)
+    line = Line(received_at=loose.received_at, told=loose.told)
     if loose.snapshot is not None:
         line.snapshot, line.faults = _salvage_snapshot(loose.snapshot)
     elif loose.frame is not None:

@@ -19,6 +19,8 @@ ActionKind = Literal[
     "protect-job", "create-runner", "revive-environment", "restore-environment", "remove-job", "stop-surplus"
 ]
 
+Result = Literal["done", "not-done", "not-wanted", "unknown"]
+
 
 class Action(Struct, frozen=True, gc=False):
     """One thing to do, and why. `at` in seconds; `replaces` is the id of the lost runner that a new one stands for."""
@@ -38,7 +40,7 @@ class ActionOutcome(Struct, frozen=True, gc=False):
     about: what its agent or the scheduler said of why it did not run.
     """
 
-    result: Literal["done", "not-done", "not-wanted", "unknown"]
+    result: Result
     detail: str
     index: int = UNKNOWN
     trouble: str = ""

@@ -38,10 +38,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class FrameReceived:
-    """A line with events. Some of them may be unreadable (`line.faults`)."""
+    """A line with events, and its bytes as they were sent. Some events may be unreadable (`line.faults`)."""
 
     line: Line
     received_at: float
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,14 @@ _TAILS: Final[tuple[tuple[str, Ending], ...]] = (
 _DENIED: Final = ("Permission denied", "ACL token not found", "ACL token expired", "ACL token is invalid")
 
 
-def ending_of_tail(text: str) -> Ending:
-    """What an end in the middle of a line means, by what stands there."""
-    return next((ending for tail, ending in _TAILS if text.rstrip().endswith(tail)), "cut-line")
+def ending_of_tail(text: str) -> tuple[Ending, str]:
+    """What an end in the middle of a line means by what stands there, and in words: those of the server, not of the
+    line, which may be half a secret.
+    """
+    for tail, ending in _TAILS:
+        if text.rstrip().endswith(tail):
+            return ending, tail
+    return "cut-line", "the stream ended in the middle of a line"
 
 
 def ending_of_status(status: int, text: str) -> Ending:

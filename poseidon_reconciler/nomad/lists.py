@@ -8,7 +8,7 @@ them cannot be read, the jobs count as not read, because a runner that is not kn
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -48,6 +48,22 @@ class _Known(NamedTuple):
 
     def is_of(self, stub: JobPayload) -> bool:
         return self[:3] == (stub.create_index, stub.job_modify_index, stub.submit_time)
+
+
+async def read_each(
+    unread: list[JobPayload], read: Callable[[JobPayload], Awaitable[Failure | None]], concurrency: int
+) -> Failure | None:
+    """Reads jobs one by one, some at a time; returns the first failure, which ends it."""
+    failures: list[Failure] = []
+
+    async def work() -> None:
+        while unread and not failures:
+            failure = await read(unread.pop())
+            if failure is not None:
+                failures.append(failure)
+
+    await asyncio.gather(*[work() for _ in range(max(1, concurrency))])
+    return failures[0] if failures else None
 
 
 class ListReader:
@@ -104,17 +120,8 @@ class ListReader:
                 job.task_groups = known.groups
             elif parse_job_id(job.id) is not None and job.type in (None, "batch"):
                 unread.append(job)
-        failures: list[Failure] = []
-
-        async def work() -> None:
-            while unread and not failures:
-                failure = await self._read_whole(unread.pop(), members)
-                if failure is not None:
-                    failures.append(failure)
-
         # Half of the threads: a confirmation must not wait behind ten thousand of these.
-        await asyncio.gather(*[work() for _ in range(max(1, self._api.concurrency // 2))])
-        return failures[0] if failures else None
+        return await read_each(unread, lambda job: self._read_whole(job, members), self._api.concurrency // 2)
 
     async def _read_whole(self, stub: JobPayload, members: dict[str, JobPayload]) -> Failure | None:
         outcome = await self._api.read_job(stub.id, not_before=stub.modify_index)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from poseidon_reconciler.core.events import Line, is_heartbeat, read_block
+from poseidon_reconciler.core.events import Line, is_heartbeat, read_texts
 from poseidon_reconciler.core.framing import LineSplitter
 from poseidon_reconciler.nomad.items import Ending, FrameReceived, Gap, Heartbeat, Item, MalformedLine, ending_of_tail
 
@@ -42,22 +42,22 @@ class StreamReader:
         # A line that never ends is never given out: its length must be watched here.
         self._unfinished_bytes = len(data) - newline - 1 if newline >= 0 else self._unfinished_bytes + len(data)
         block = self._splitter.feed(data)
-        return [item for line in read_block(block) for item in self._items_of(line, now)]
+        return [item for line, text in read_texts(block) for item in self._items_of(line, text, now)]
 
     def close(self, now: float) -> tuple[list[Item], Ending, str]:
         """Ends the input; returns what was still in it, the kind of its end, and what stood there."""
         rest = self._splitter.close()
-        items = [item for line in read_block(rest) for item in self._items_of(line, now)]
+        items = [item for line, text in read_texts(rest) for item in self._items_of(line, text, now)]
         if any(isinstance(item, MalformedLine) for item in items):
             text = " ".join(rest[-_SHOWN_BYTES:].decode("utf-8", "replace").split())
-            return [], ending_of_tail(text), text
+            return [], *ending_of_tail(text)
         if self.heard:
             return items, "eof", "the server has ended the stream"
         if self._malformed:
             return items, "not-nomad", "200, but this is no event stream"
         return items, "nothing", "200 and then nothing: the token may lack the right to read"
 
-    def _items_of(self, line: Line, now: float) -> list[Item]:
+    def _items_of(self, line: Line, data: bytes, now: float) -> list[Item]:
         if line.index < 0 and not is_heartbeat(line):
             self._malformed = True
             return [MalformedLine(line.malformed or "a line of a recording", now)]
@@ -67,5 +67,5 @@ class StreamReader:
         self.last_index = line.index
         expected, self._expected = self._expected, None
         if expected is None or expected == line.index:
-            return [FrameReceived(line, now)]
-        return [Gap(expected, line.index, now), FrameReceived(line, now)]
+            return [FrameReceived(line, now, data)]
+        return [Gap(expected, line.index, now), FrameReceived(line, now, data)]

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from poseidon_reconciler.core.events import Line, read_block, server_time_s
+from poseidon_reconciler.core.events import Line, read_block, read_texts, server_time_s
 from poseidon_reconciler.core.framing import LineSplitter
 
 _CHUNK_BYTES: Final = 256 * 1024
@@ -86,7 +86,8 @@ class RecordingReader:
             numbers = range(first, first + len(lines))
             first += block.count(b"\n")
             if len(lines) != first - numbers.start:
-                # Blank lines are not there, but an editor counts them.
+                # Blank lines are not there, but an editor counts them; and one value may have been spread over many.
+                lines = [line for line, _ in read_texts(block)]
                 texts = enumerate(block.split(b"\n"), numbers.start)
                 yield from zip((number for number, text in texts if text.strip()), lines, strict=True)
             else:

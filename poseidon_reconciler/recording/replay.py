@@ -1,15 +1,21 @@
 """Plays recordings to the core as if they happened now, and lets time run out afterwards.
 
-Nothing answers a replay: what is decided stays expected, and a confirming read would find what the model says.
+Nothing answers a replay: what is decided stays expected, and a confirming read would find what the model says. While
+the recorded connection was closed nothing is decided, because a live reconciler would not have: it cannot see.
+
+A flight recorder's lines say themselves when the core was told the time, and what became of its actions. Between them
+no time passes, so that the same is decided at the same times.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
-from poseidon_reconciler.core.events import UNKNOWN, Line, is_heartbeat
+from poseidon_reconciler.core.events import UNKNOWN, Line, Told, ToldOutcome, is_heartbeat
+from poseidon_reconciler.core.ledger import Action, ActionKind, ActionOutcome, Result
+from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.policy import Policy
 from poseidon_reconciler.recording.reader import RecordingReader
@@ -31,6 +37,7 @@ class Replay:
         self.core = Reconciler(policy, retention_s=math.inf)
         self._on_step = on_step
         self._teller = Storyteller(self.core)
+        self._blind = False
 
     def run(self, reader: RecordingReader, settle_s: float = DEFAULT_SETTLE_S) -> Story:
         """Plays all lines, then lets at most `settle_s` seconds pass without events.
@@ -43,8 +50,13 @@ class Replay:
             now = reader.now
             if now and story.started_at is None:
                 story.started_at = now
-            self._pass_time(now)
-            self._play(line, now)
+            if line.told is None:
+                if not self._blind:
+                    self._pass_time(now)
+                self._play(line, now)
+            elif line.received_at is not None and line.malformed is None:
+                # Not by the reader's clock: the live one may have been set back in between.
+                self._play(line, line.received_at)
         story.malformed = reader.malformed
         story.ended_at = reader.now or None
         self._pass_time(self.core.now + settle_s)
@@ -56,20 +68,44 @@ class Replay:
         story = self._teller.story
         frame = line.frame or line
         if line.snapshot is not None:
+            self._blind = False
             story.snapshots += 1
             self._tell(self.core.feed_snapshot(line.snapshot, now), nodes=True)
         elif line.connection is not None:
             if line.connection == "opened":
                 self.core.connection_opened()
+            else:
+                self._blind = True
             self._teller.tell_connection(now, line.connection + (f": {line.reason}" if line.reason else ""))
         elif frame.index != UNKNOWN:
+            self._blind = False
             story.frames += 1
             events = frame.events or ()
             story.events += len(events)
             nodes = any(event.topic == "Node" for event in events)
             self._tell(self.core.feed_frame(frame, now), nodes=nodes)
+        elif line.told is not None:
+            self._play_told(line.told, now)
         elif is_heartbeat(line):
             story.heartbeats += 1
+            self._tell(self.core.advance(now), nodes=False)
+
+    def _play_told(self, told: Told, now: float) -> None:
+        """What a running core was told besides the cluster's own words."""
+        if told.outcome is not None:
+            self.core.planner.take_outcome(*_outcome_of(told.outcome), now)
+        elif told.pause is not None:
+            pause = told.pause
+            if pause.lifted:
+                self.core.resume(pause.environment_id)
+            else:
+                self.core.pause(Pause(pause.environment_id, pause.reason, pause.since, pause.until))
+        elif told.protects is not None or told.imagines is not None:
+            if told.protects is not None:
+                self.core.planner.protection.wanted = told.protects
+            if told.imagines is not None:
+                self.core.planner.imagines = told.imagines
+        else:
             self._tell(self.core.advance(now), nodes=False)
 
     def _pass_time(self, until: float) -> None:
@@ -81,3 +117,9 @@ class Replay:
         self._teller.tell(step, nodes_may_have_changed=nodes)
         if self._on_step is not None:
             self._on_step(step)
+
+
+def _outcome_of(told: ToldOutcome) -> tuple[Action, ActionOutcome]:
+    kind, result = cast(ActionKind, told.kind), cast(Result, told.result)
+    action = Action(told.at, kind, told.environment_id, told.job_id, told.reason, told.replaces)
+    return action, ActionOutcome(result, told.detail, told.index)

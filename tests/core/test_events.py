@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -16,6 +17,7 @@ from poseidon_reconciler.core.events import (
     parse_time,
     read_block,
     read_line,
+    read_texts,
     server_time_s,
 )
 from tests.core.builders import RUNNER, START, Wire, allocation, evaluation, event, frame_of, job, line_of, node
@@ -331,3 +333,27 @@ def test_the_clock_of_a_line_is_the_newest_time_in_it() -> None:
 )
 def test_where_the_clock_of_a_line_comes_from(wire: Wire, type_: str, seconds: float | None) -> None:
     assert server_time_s(frame_of(9, [event(wire, type_)])) == seconds
+
+
+@pytest.mark.parametrize(
+    ("block", "indexes"),
+    [
+        (b'{"Index":1,"Events":[]}\n \n\n{"Index":2,"Events":[]}\r\n', [1, 2]),
+        (b'{"Index":1,"Events":[]}\nnone\n', [1, -1]),
+        (b'{"Index":1,\n"Events":[]}\n', [-1, -1]),
+        (b'{"Index":1,"Events":[]}{"Index":2,"Events":[]}\n', [-1]),
+        (b"", []),
+    ],
+)
+def test_each_line_can_be_had_with_its_bytes(block: bytes, indexes: list[int]) -> None:
+    lines = read_texts(block)
+    assert [line.index for line, _ in lines] == indexes
+    assert [text for _, text in lines] == [text for text in block.split(b"\n") if text.strip()]
+
+
+def test_what_was_read_can_be_written_and_read_again() -> None:
+    """A snapshot in a flight recording is what the core was fed, and nothing that it was not."""
+    stub = {"ID": "10-a", "Status": "dead"}
+    allocated = {"ID": "a", "JobID": "10-a", "ClientStatus": "complete", "DesiredStatus": "run"}
+    snapshot = read_line(orjson.dumps({"Snapshot": {"Jobs": [stub], "Allocations": [allocated]}})).snapshot
+    assert msgspec.json.decode(msgspec.json.encode(snapshot)) == {"Jobs": [stub], "Allocations": [allocated]}

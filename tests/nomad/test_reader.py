@@ -48,6 +48,18 @@ def test_items_carry_the_time_they_were_received() -> None:
     assert items[2].received_at == 7.5
 
 
+def test_items_carry_the_bytes_of_their_line() -> None:
+    items = StreamReader(None, LIMIT).feed(b"{}\n \n" + frame(5) + b"x\n" + frame(6), 7.5)
+    assert [item.data for item in items if isinstance(item, FrameReceived)] == [frame(5).strip(), frame(6).strip()]
+
+
+def test_an_end_in_the_middle_of_a_line_quotes_nothing_of_it() -> None:
+    for tail in (b"", b"event dropped from buffer"):
+        reader = StreamReader(None, LIMIT)
+        reader.feed(frame(5) + b'{"Index":6,"Events":[{"Payload":{"Job":{"VaultToken":"hvs.secret' + tail, 1.0)
+        assert "hvs" not in reader.close(1.0)[2]
+
+
 @pytest.mark.parametrize(
     ("resumed_at", "first", "gap"),
     [

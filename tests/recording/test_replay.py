@@ -235,3 +235,61 @@ def test_each_loss_is_told_by_its_node() -> None:
     assert all(losses.what.startswith("went down") for losses in story.blame)
     known = {change.node_id: change.name for change in story.node_changes}
     assert {losses.node_id: losses.node for losses in story.blame}.items() <= known.items()
+
+
+def test_while_the_connection_was_closed_nothing_is_decided(tmp_path: Path) -> None:
+    began, ended = ending()
+    ready = frame(22, node(node_id(1), index=22), at=START + 300)
+    steps: list[Step] = []
+    lines = [began, ended, {"ReceivedAt": START + 6, "Connection": "closed"}]
+    lines += [{"ReceivedAt": START + 299, "Connection": "opened"}, ready]
+
+    Replay(Policy(), steps.append).run(RecordingReader([write(tmp_path / "a", *lines)]))
+
+    lost = [step.at for step in steps for change in step.changes if change.verdict.state == "lost"]
+    assert lost == [START + 300]
+
+
+def told(at: float, line: Wire | None = None, **what: Wire | bool) -> Wire:
+    """A line of a flight recorder."""
+    return {"ReceivedAt": at, "Told": what, **(line or {})}
+
+
+def test_a_flight_says_when_the_core_was_told_the_time(tmp_path: Path) -> None:
+    began, ended = (told(line["ReceivedAt"], {"Frame": line["Frame"]}) for line in ending())
+    looks = [told(START + 7), told(START + 40.25), told(START + 50)]
+    steps: list[Step] = []
+
+    replay = Replay(Policy(), steps.append)
+    story = replay.run(RecordingReader([write(tmp_path / "a", began, ended, *looks)]), settle_s=0.0)
+
+    lost = [step.at for step in steps for change in step.changes if change.verdict.state == "lost"]
+    assert lost == [START + 40.25]
+    assert (story.frames, story.heartbeats, story.malformed) == (2, 0, 0)
+
+
+def test_a_flight_tells_what_the_core_was_told_besides(tmp_path: Path) -> None:
+    replay = Replay(Policy())
+    outcome = {"At": START, "Kind": "remove-job", "EnvironmentID": "10", "JobID": RUNNER, "Result": "not-done"}
+    pause = {"EnvironmentID": "10", "Reason": "maintenance", "Since": START}
+    lines = [
+        told(START, {"Connection": "opened"}),
+        told(START, Imagines=True),
+        told(START, Protects=False),
+        told(START, Pause=pause),
+        told(START + 1, Pause={"Since": START, "Reason": "all"}),
+        told(START + 1, Pause={"Lifted": True}),
+        told(START + 2, Outcome=outcome),
+        told(START + 3, {"Malformed": "what cannot be read is no word of the time"}),
+        told(START + 1, {"Frame": frame(20, job(index=10))}),
+    ]
+
+    replay.run(RecordingReader([write(tmp_path / "a", *lines)]), settle_s=0.0)
+
+    planner = replay.core.planner
+    assert not planner.protection.wanted
+    assert planner.imagines
+    assert [each.reason for each in planner.pauses.current(START + 2)] == ["maintenance"]
+    (waiting,) = planner.retries.waiting()
+    assert (waiting.action.kind, waiting.action.job_id, waiting.until) == ("remove-job", RUNNER, START + 4)
+    assert replay.core.now == START + 1
