@@ -343,11 +343,11 @@ class Controller:
         self._next_resync_at = now + self._resync_interval_s
         kept, self._kept = self._kept, []
         self.synced = True
-        model = self.core.model
-        self._observer.noted("lists-read", f"{len(model.environments)} environments, {len(model.jobs)} jobs")
         self.tape(lists.snapshot, now)
         steps = [self.core.feed_snapshot(lists.snapshot, now)]
         steps += [self._feed(frame, now) for frame in kept]
+        model = self.core.model
+        self._observer.noted("lists-read", f"{len(model.environments)} environments, {len(model.jobs)} jobs")
         for step in steps:
             self._step(step)
 
