@@ -243,7 +243,7 @@ async def test_what_cannot_be_kept_costs_what_was_kept_and_nothing_else(tmp_path
 @in_virtual_time
 async def test_a_flight_of_a_dry_run_is_played_as_one(tmp_path: Path) -> None:
     async with recorded(tmp_path) as (r, recorder):
-        r.core.planner.imagines = True
+        r.core.planner.desk.imagines = True
         r.core.planner.protection.wanted = False
         r.lose(0, index=200)
         recorder.ring.is_whole = False
@@ -251,7 +251,7 @@ async def test_a_flight_of_a_dry_run_is_played_as_one(tmp_path: Path) -> None:
         await at_once()
         replay = Replay(Policy())
         replay.run(RecordingReader(recorder.written), settle_s=0.0)
-        assert replay.core.planner.imagines
+        assert replay.core.planner.desk.imagines
         assert not replay.core.planner.protection.wanted
 
 

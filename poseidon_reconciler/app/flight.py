@@ -207,7 +207,7 @@ class FlightRecorder:
         """What the core had been told before the first line that is kept, as far as it has no time."""
         planner = self._core.planner
         protects = None if self.ring.is_whole else planner.protection.wanted
-        return Entry(0.0, "Told", msgspec.json.encode(Told(protects=protects, imagines=planner.imagines))).line()
+        return Entry(0.0, "Told", msgspec.json.encode(Told(protects=protects, imagines=planner.desk.imagines))).line()
 
     def _tell_written(self, path: Path, reason: str) -> None:
         self.written.append(path)

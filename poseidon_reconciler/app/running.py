@@ -98,7 +98,7 @@ class Running:
         self._traced_lists = NomadLists(ListReader(self._api, templates), templates)
         self._traced_actions = NomadActions(self._executor, self._job, run_id or uuid.uuid4().hex[:12])
         if dry_run:
-            self.core.planner.imagines = True
+            self.core.planner.desk.imagines = True
             self.shadow = Shadow(self.core)
             # First: whoever is told of a step may want to know the score.
             observer = Observers(self.shadow, observer)

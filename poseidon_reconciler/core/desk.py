@@ -16,7 +16,12 @@ _REFILLABLE: Final = frozenset({"active", "starting", "recovering", "blocked", "
 
 
 class Desk:
-    """Model, diagnosis and policy to look at; a ledger, an alarm and pauses to write to."""
+    """Model, diagnosis and policy to look at; a ledger, an alarm and pauses to write to.
+
+    Attributes:
+        imagines: whether nothing of what is decided is carried out (a dry run): what is asked for never starts, and
+            must not take the room of what else would be asked for.
+    """
 
     def __init__(self, model: Model, diagnosis: Diagnosis, policy: Policy) -> None:
         self.model = model
@@ -25,6 +30,7 @@ class Desk:
         self.ledger = Ledger()
         self.alarm = Alarm()
         self.pauses = Pauses(policy)
+        self.imagines = False
 
     def policy_of(self, environment_id: str) -> PoolPolicy:
         """How an environment's pool is to be kept."""

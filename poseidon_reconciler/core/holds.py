@@ -115,7 +115,7 @@ def _about_template(planner: Planner, pool: Pool, now: float) -> Iterator[Hold]:
 def _about_deficit(planner: Planner, pool: Pool, now: float) -> Hold:
     """Why a pool that is short is not refilled at once."""
     environment_id = pool.environment_id
-    deficit = planner.lacking(environment_id)
+    deficit = planner.refill.lacking(environment_id)
     assert deficit is not None
     settle_s = planner.desk.policy_of(environment_id).settle_s
     short = f"{deficit.size} runners short"
@@ -130,25 +130,25 @@ def _about_deficit(planner: Planner, pool: Pool, now: float) -> Hold:
             until,
             "they have been lacking for long enough, or somebody else has ordered them",
         )
-    if planner.poison.of(environment_id) is not None:
+    if planner.refill.poison.of(environment_id) is not None:
         return _about_poison(planner, pool, short, now)
-    if planner.room_in(environment_id) <= 0:
+    if planner.refill.room_in(environment_id) <= 0:
         reason = f"{short}, and as many unused runners exist, dead ones too, as max_jobs allows"
         ends = "some of them are removed, or max_jobs is raised"
         return Hold(environment_id, "job-ceiling", reason, deficit.since, None, ends)
-    if planner.room_to_start() <= 0:
+    if planner.refill.room_to_start() <= 0:
         reason = f"{short}, enough are starting on the ready nodes"
         ends = "one that is starting runs or is lost, or a node becomes ready"
         return Hold(environment_id, "enough-starting", reason, deficit.since, None, ends)
     reason = f"{short}, the next within the rate"
-    until = max(now, planner.creates.next_at())
+    until = max(now, planner.refill.rate.next_at())
     return Hold(
         environment_id, "rate", reason, deficit.since, until, "max_creates_per_second lets the next one through"
     )
 
 
 def _about_poison(planner: Planner, pool: Pool, short: str, now: float) -> Hold:
-    poisoning = planner.poison.of(pool.environment_id)
+    poisoning = planner.refill.poison.of(pool.environment_id)
     assert poisoning is not None
     times = "once" if poisoning.rounds == 1 else f"{poisoning.rounds} times in a row"
     reason = f"{short}, but new ones failed before they ran, {times}: {poisoning.trouble or poisoning.cause}"
@@ -156,7 +156,7 @@ def _about_poison(planner: Planner, pool: Pool, short: str, now: float) -> Hold:
         until: float | None = poisoning.ready_at
         ends = f"one that is tried has run; each failure doubles the wait, up to {format_duration(LONGEST_WAIT_S)}"
     else:
-        until = planner.poison.proven_at(pool.environment_id)
+        until = planner.refill.poison.proven_at(pool.environment_id)
         ends = f"the one that is tried has run for {format_duration(PROVEN_S)}; if it fails, a longer wait begins"
     return Hold(pool.environment_id, "poisoned", reason, poisoning.since, until, ends)
 

@@ -104,7 +104,7 @@ class Replay:
             if told.protects is not None:
                 self.core.planner.protection.wanted = told.protects
             if told.imagines is not None:
-                self.core.planner.imagines = told.imagines
+                self.core.planner.desk.imagines = told.imagines
         else:
             self._tell(self.core.advance(now), nodes=False)
 

@@ -39,7 +39,7 @@ def test_what_prevents_comes_before_what_repairs_and_what_repairs_before_what_cl
     ]
 
 
-def test_the_emptiest_pool_is_filled_first() -> None:
+def test_the_emptiest_pool_comes_first_and_none_waits_until_another_is_full() -> None:
     bench = Bench(Policy(pool=PoolPolicy(settle_s=0.0), pace=PacePolicy(max_creates_per_second=1.0)))
     objects = [node(node_id(number), index=number) for number in range(1, 10)]
     for environment_id, idle in (("1", 3), ("2", 0), ("3", 2)):
@@ -51,7 +51,7 @@ def test_the_emptiest_pool_is_filled_first() -> None:
     bench.feed(*objects)
     bench.wait(10)
 
-    assert [action.environment_id for action in bench.actions] == ["2", "2", "2", "2", "3", "3", "1"]
+    assert [action.environment_id for action in bench.actions] == ["2", "2", "2", "3", "1", "2", "3"]
 
 
 def test_creations_keep_to_their_rate() -> None:

@@ -89,7 +89,7 @@ def test_one_success_clears_it() -> None:
     bench.wait(2)
 
     assert len(created(bench)) == len(before) + 3
-    assert bench.core.planner.poison.of("10") is None
+    assert bench.core.planner.refill.poison.of("10") is None
 
 
 def test_a_claim_is_a_success_too() -> None:
@@ -100,7 +100,7 @@ def test_a_claim_is_a_success_too() -> None:
     bench.feed(job(probe, index=960, created=948, registered=960, version=1, used=True))
     bench.wait(1)
 
-    assert bench.core.planner.poison.of("10") is None
+    assert bench.core.planner.refill.poison.of("10") is None
     assert len(created(bench)) == 3
 
 

@@ -32,7 +32,7 @@ class Dry:
     def __init__(self, runners: int = 3, policy: Policy | None = None) -> None:
         self.bench = bench_with_pool(runners, policy=policy)
         self.core = self.bench.core
-        self.core.planner.imagines = True
+        self.core.planner.desk.imagines = True
         self.shadow = Shadow(self.core)
         keep = self.bench._keep
 

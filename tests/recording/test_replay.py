@@ -288,7 +288,7 @@ def test_a_flight_tells_what_the_core_was_told_besides(tmp_path: Path) -> None:
 
     planner = replay.core.planner
     assert not planner.protection.wanted
-    assert planner.imagines
+    assert planner.desk.imagines
     assert [each.reason for each in planner.pauses.current(START + 2)] == ["maintenance"]
     (waiting,) = planner.retries.waiting()
     assert (waiting.action.kind, waiting.action.job_id, waiting.until) == ("remove-job", RUNNER, START + 4)

@@ -20,11 +20,12 @@ import orjson
 
 from poseidon_reconciler.app.simulation.course import course_of
 from poseidon_reconciler.app.simulation.simulation import Broken, simulate
-from poseidon_reconciler.core import diagnosis, plan
+from poseidon_reconciler.core import diagnosis, refill
 from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.plan import Planner
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.refill import Refill
 from poseidon_reconciler.core.snapshots import SnapshotReader
 from poseidon_reconciler.nomad import creating, documents, protecting, repairing
 from poseidon_reconciler.nomad.api import Api
@@ -84,11 +85,11 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
         (repairing, "why_not_lost", lambda *_: None),
         (creating, "why_not_lost", lambda *_: None),
     ],
-    "random-names": lambda: [(plan, "replacement_id", _any_id())],
+    "random-names": lambda: [(refill, "replacement_id", _any_id())],
     "no-pace": lambda: [
         (RateLimit, "take", lambda *_: True),
         (StormWatch, "update", _nothing),
-        (Planner, "room_to_start", lambda _: 1000),
+        (Refill, "room_to_start", lambda _: 1000),
     ],
     "two-copies": lambda: [(diagnosis.Diagnosis, "facts", _facts_at_least)],
     "restarts-to-protect": lambda: [
@@ -98,7 +99,7 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "revives-unchanged": lambda: [(repairing, "revived", _unchanged)],
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
-    "forgets-the-target": lambda: [(Planner, "_is_too_much", lambda *_: False)],
+    "forgets-the-target": lambda: [(Refill, "_is_too_much", lambda *_: False)],
 }
 """By name: what is replaced by what."""
 
