@@ -23,8 +23,8 @@ import requests
 import workload
 
 from poseidon_reconciler.core.diagnosis import Diagnosis
-from poseidon_reconciler.core.events import read_block, read_line, read_texts
 from poseidon_reconciler.core.framing import LineSplitter
+from poseidon_reconciler.core.lines import read_block, read_line, read_texts
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.policy import Policy

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-import poseidon_reconciler.controller as controller_module
+import poseidon_reconciler.controller.loop as controller_module
 from poseidon_reconciler.controller import Ping, PolicyChanged, StreamClosed, StreamDoubt, StreamFrame
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome

@@ -31,8 +31,9 @@ from poseidon_reconciler.controller import (
     StreamOpened,
 )
 from poseidon_reconciler.core.diagnosis import Change
-from poseidon_reconciler.core.events import Snapshot, Told, ToldOutcome, ToldPause
+from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.lines import Told, ToldOutcome, ToldPause
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.nomad.items import FrameReceived, Gap, Item, MalformedLine

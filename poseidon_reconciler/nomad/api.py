@@ -17,12 +17,7 @@ import msgspec
 import orjson
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from poseidon_reconciler.core.events import (
-    UNKNOWN,
-    EvaluationPayload,
-    JobPayload,
-    NodePayload,
-)
+from poseidon_reconciler.core.events import UNKNOWN, EvaluationPayload, JobPayload, NodePayload
 from poseidon_reconciler.nomad.documents import Document, mark_of
 from poseidon_reconciler.nomad.outcomes import (
     Answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from poseidon_reconciler.core.events import Line
+from poseidon_reconciler.core.lines import Line
 
 Ending = Literal[
     "eof",  # between two lines

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from poseidon_reconciler.core.events import Line, is_heartbeat, read_texts
 from poseidon_reconciler.core.framing import LineSplitter
+from poseidon_reconciler.core.lines import Line, is_heartbeat, read_texts
 from poseidon_reconciler.nomad.items import Ending, FrameReceived, Gap, Heartbeat, Item, MalformedLine, ending_of_tail
 
 _SHOWN_BYTES: Final = 200

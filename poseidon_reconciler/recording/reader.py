@@ -15,8 +15,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from poseidon_reconciler.core.events import Line, read_block, read_texts, server_time_s
+from poseidon_reconciler.core.events import server_time_s
 from poseidon_reconciler.core.framing import LineSplitter
+from poseidon_reconciler.core.lines import Line, read_block, read_texts
 
 _CHUNK_BYTES: Final = 256 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"

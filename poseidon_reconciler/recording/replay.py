@@ -13,8 +13,9 @@ import math
 from collections.abc import Callable
 from typing import Final, cast
 
-from poseidon_reconciler.core.events import UNKNOWN, Line, Told, ToldOutcome, is_heartbeat
+from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.ledger import Action, ActionKind, ActionOutcome, Result
+from poseidon_reconciler.core.lines import Line, Told, ToldOutcome, is_heartbeat
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.policy import Policy

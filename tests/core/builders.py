@@ -12,8 +12,9 @@ from typing import Any, Final
 import orjson
 
 from poseidon_reconciler.core.diagnosis import Change, Verdict
-from poseidon_reconciler.core.events import Frame, Line, Snapshot, read_line
+from poseidon_reconciler.core.events import Frame, Snapshot
 from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.lines import Line, read_line
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.policy import Policy, PoolPolicy

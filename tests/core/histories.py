@@ -13,7 +13,7 @@ import orjson
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from poseidon_reconciler.core.events import Line, read_line
+from poseidon_reconciler.core.lines import Line, read_line
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from tests.core.builders import START, TEMPLATE, Wire, runner
 from tests.core.cluster import TABLES, Cluster, is_placed

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from poseidon_reconciler.core.events import read_line
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.lines import read_line
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.policy import Policy
 from tests.core.builders import TEMPLATE, line_of

@@ -8,18 +8,8 @@ import msgspec
 import orjson
 import pytest
 
-from poseidon_reconciler.core.events import (
-    UNKNOWN,
-    Line,
-    MalformedLineError,
-    Payload,
-    is_heartbeat,
-    parse_time,
-    read_block,
-    read_line,
-    read_texts,
-    server_time_s,
-)
+from poseidon_reconciler.core.events import UNKNOWN, Payload, parse_time, server_time_s
+from poseidon_reconciler.core.lines import Line, MalformedLineError, is_heartbeat, read_block, read_line, read_texts
 from tests.core.builders import RUNNER, START, Wire, allocation, evaluation, event, frame_of, job, line_of, node
 
 BAD_ALLOCATION = allocation("bad", index=9, DesiredDescription=5)

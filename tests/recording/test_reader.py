@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from poseidon_reconciler.core.events import Line, is_heartbeat
 from poseidon_reconciler.core.framing import MAX_LINE_BYTES
+from poseidon_reconciler.core.lines import Line, is_heartbeat
 from poseidon_reconciler.recording.reader import RecordingError, RecordingReader
 from tests.core.builders import RUNNER, START, Wire, allocation, evaluation, event, job, node
 

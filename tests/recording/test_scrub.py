@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poseidon_reconciler.core.events import Line, MalformedLineError, read_line
+from poseidon_reconciler.core.lines import Line, MalformedLineError, read_line
 from poseidon_reconciler.recording.scrub import scrub_line, scrub_text
 
 FIXTURES: Final = Path(__file__).parent.parent / "fixtures"

@@ -16,13 +16,7 @@ import orjson
 
 from poseidon_reconciler.app.check.report import Check, fail, ok, warn
 from poseidon_reconciler.app.check.version import plans_are_a_right_of_their_own
-from poseidon_reconciler.core.events import (
-    AllocationPayload,
-    EvaluationPayload,
-    JobPayload,
-    NodePayload,
-    Snapshot,
-)
+from poseidon_reconciler.core.events import AllocationPayload, EvaluationPayload, JobPayload, NodePayload, Snapshot
 from poseidon_reconciler.nomad.api import JobRead, Plan
 from poseidon_reconciler.nomad.outcomes import Answer, Denied, NotFound, Ok, Outcome, Unknown, failure_of
 from poseidon_reconciler.nomad.pages import Page, read_pages

@@ -13,7 +13,7 @@ import orjson
 from msgspec.structs import replace
 
 from poseidon_reconciler.core.diagnosis import Change
-from poseidon_reconciler.core.events import read_line
+from poseidon_reconciler.core.lines import read_line
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow, environment_rows
 from poseidon_reconciler.policy import Policy

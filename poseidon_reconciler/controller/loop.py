@@ -11,10 +11,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from poseidon_reconciler.core.events import Line, Snapshot
+from poseidon_reconciler.controller.inputs import (
+    ActionEnded,
+    Input,
+    ListsRead,
+    Ping,
+    PolicyChanged,
+    ProtectionChanged,
+    Resumed,
+    StreamClosed,
+    StreamDoubt,
+    StreamFrame,
+    StreamOpened,
+    Tape,
+)
+from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
@@ -26,89 +39,6 @@ _MAX_ACTIONS_AT_ONCE: Final = 8
 _FIRST_LIST_RETRY_S: Final = 1.0
 _LONGEST_LIST_RETRY_S: Final = 60.0
 _NEEDED: Final = ("jobs", "allocations", "evaluations")
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOpened:
-    """A connection of the stream is open: all that it brings from now on is kept until the lists are read."""
-
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class StreamFrame:
-    """A line with events; `data` are its bytes as they were sent."""
-
-    line: Line
-    at: float
-    data: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamDoubt:
-    """Something was missed (a gap, a line that could not be read): only lists can tell what."""
-
-    reason: str
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class StreamClosed:
-    reason: str
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _ListsRead:
-    generation: int
-    snapshot: Snapshot
-    problems: str
-
-
-@dataclass(frozen=True, slots=True)
-class ActionEnded:
-    """An action has an outcome."""
-
-    action: Action
-    outcome: ActionOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChanged:
-    """The operator has other wishes from now on."""
-
-    policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """A pause was lifted: that of an environment, or the one of everything."""
-
-    environment_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    """Somebody wants to know whether the loop turns."""
-
-    answer: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ProtectionChanged:
-    """The servers end living jobs, or they do not: whether protecting those at risk has a use."""
-
-    needed: bool
-
-
-Fed = StreamOpened | StreamFrame | Snapshot | ActionEnded | Pause | Resumed | ProtectionChanged | None
-Tape = Callable[[Fed, float], None]
-"""Is told all that the core is fed, right before it is, and with what time: that leads another core to the same
-decisions. None is the time alone. Must not block and must not raise.
-"""
-
-_OfStream = StreamOpened | StreamFrame | StreamDoubt | StreamClosed
-Input = _OfStream | Pause | Resumed | PolicyChanged | ProtectionChanged | Ping | _ListsRead | ActionEnded
 
 
 class Lists(Protocol):
@@ -279,12 +209,13 @@ class Controller:
             case ProtectionChanged():
                 self.tape(item, self._clock())
                 self.core.planner.protection.wanted = item.needed
+                self.core.planner.reconsider()
             case PolicyChanged():
                 self.core.change_policy(item.policy)
                 self._observer.noted("policy-changed", "everything is judged anew")
             case Ping():
                 item.answer()
-            case _ListsRead():
+            case ListsRead():
                 self._take_lists(item)
             case ActionEnded():
                 self._take_outcome(item)
@@ -328,13 +259,13 @@ class Controller:
             except Exception as error:  # noqa: BLE001 - whatever it is, reading must be tried again
                 snapshot, problems = Snapshot(), f"{type(error).__name__}: {error}"
             if all(getattr(snapshot, table) is not None for table in _NEEDED):
-                self.put(_ListsRead(generation, snapshot, problems))
+                self.put(ListsRead(generation, snapshot, problems))
                 return
             self._observer.noted("lists-not-read", problems)
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_LIST_RETRY_S)
 
-    def _take_lists(self, lists: _ListsRead) -> None:
+    def _take_lists(self, lists: ListsRead) -> None:
         if lists.generation != self._generation or not self._connected:
             return
         if lists.problems:
