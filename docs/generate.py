@@ -36,7 +36,8 @@ the logs print. This page is generated from the rules (`make docs`).
 
 These states count towards a pool's target: {coming}. Under `leave-alone`, disconnected does too. Under
 `exactly` so does whatever may still run, or start after all: disconnected, leaving, and lost while Nomad still means
-its newest allocation to run. A runner that is marked used never counts.
+its newest allocation to run. A runner that is marked used never counts. A copy of an `exactly` runner that claims a
+volume may hold the claim for longer than it runs, so that it counts until its node is back or removed.
 """
 
 _TAIL = """\

@@ -751,6 +751,8 @@ def _payload(whole: dict[str, Any]) -> JobPayload:
         (template(), EXACTLY, "warn", "nothing stops a runner out of reach"),
         (template(), EXACTLY.model_copy(update={"stop_after_s": 60.0}), "ok", "exactly"),
         (template(**LOST_AFTER), EXACTLY.model_copy(update={"stop_after_s": 60.0}), "warn", "second copy"),
+        (template(**STOP_AFTER, Volumes={"data": {"Type": "csi"}}), EXACTLY, "warn", "claim a volume ('data')"),
+        (template(Volumes={"data": {"Type": "csi"}}), None, "ok", "at-least"),
         (template(), LEAVE_ALONE, "warn", "Nomad replaces a runner out of reach at once"),
         (template(**LOST_AFTER), LEAVE_ALONE, "warn", "replace is not false"),
         (template(Disconnect={"LostAfter": TEN_S, "Replace": True}), LEAVE_ALONE, "warn", "replace is not false"),

@@ -46,6 +46,8 @@ def lose(bench: Bench, *, index: int = 30) -> None:
         ("at-least", STOP_AFTER, 7.0),
         ("exactly", FREEZE_S, None),
         ("exactly", STOP_AFTER, 60.0 + 5.0 + 11.0),
+        ("exactly", {**STOP_AFTER, "Volumes": {"data": {"Type": "csi"}}}, None),
+        ("at-least", {**STOP_AFTER, "Volumes": {"data": {"Type": "csi"}}}, 7.0),
         ("leave-alone", FREEZE_S, None),
         ("leave-alone", STOP_AFTER, None),
     ],
