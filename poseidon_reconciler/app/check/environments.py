@@ -117,8 +117,8 @@ def _disconnects(group: _Group, policy: PoolPolicy, environment_id: str) -> Iter
             if group.volumes:
                 names = ", ".join(sorted(map(quoted, group.volumes)))
                 yield _Finding(
-                    f"exactly: its runners claim a volume ({names}), which a copy out of reach may hold for longer than it "
-                    "runs: none is replaced before its node is back or removed",
+                    f"exactly: its runners claim a volume ({names}), which a copy out of reach may hold longer than "
+                    "it runs: none is replaced before its node is back or removed",
                     "take the volume out of the environment's job, or remove nodes that will not come back",
                 )
         case "leave-alone":
