@@ -168,7 +168,7 @@ def test_explain_asks_the_one_of_the_configuration(
     assert run(capfd, "explain", "10")[0] == 0
     monkeypatch.setenv("RECONCILER_HTTP__LISTEN", "off")
     status, _, err = run(capfd, "explain", "10")
-    assert (status, err) == (2, "http.listen is off, so nobody can be asked: give --url or --recording\n")
+    assert (status, err) == (2, "http.listen is off: nothing can be asked there; give --url\n")
 
 
 def test_explain_says_in_one_line_why_it_cannot(capfd: pytest.CaptureFixture[str], background: Background) -> None:

@@ -10,7 +10,6 @@ import orjson
 import requests
 
 from poseidon_reconciler.app.errors import UsageError
-from poseidon_reconciler.config.observing import OFF
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.policy import quoted
@@ -18,19 +17,6 @@ from poseidon_reconciler.policy import quoted
 _TIMEOUT_S: Final = 10.0
 _MAX_ANSWER_BYTES: Final = 16 << 20
 _MAX_ERROR_CHARS: Final = 300
-_ANY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what listens everywhere listens on loopback
-
-
-def local_url(listen: str) -> str:
-    """The URL of what listens by these settings on this machine.
-
-    Raises:
-        UsageError: nothing does.
-    """
-    if listen == OFF:
-        raise UsageError("http.listen is off, so nobody can be asked: give --url or --recording")
-    host, _, port = listen.rpartition(":")
-    return f"http://{_ANY.get(host, host)}:{port}"
 
 
 def ask_explanation(url: str, subject: str) -> JobExplanation | EnvironmentExplanation:
@@ -76,6 +62,8 @@ def _get(url: str, whole: str) -> tuple[int, dict[str, Any]]:
                         raise UsageError(f"{url} is no reconciler: its answer does not end")
         except requests.Timeout:
             raise UsageError(f"{url} does not answer within {_TIMEOUT_S:g} s") from None
+        except requests.exceptions.SSLError:
+            raise UsageError(f"{url}: its certificate is not trusted, or it does not speak TLS") from None
         except requests.ConnectionError:
             raise UsageError(f"{url}: nobody answers there; is `run` at work, with this http.listen?") from None
         except (requests.RequestException, ValueError) as error:

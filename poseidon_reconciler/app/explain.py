@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from poseidon_reconciler.app.errors import UsageError
-from poseidon_reconciler.app.settings import duration_option, load_settings
+from poseidon_reconciler.app.settings import duration_option, load_settings, local_url
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
 from poseidon_reconciler.core.subjects import UnknownSubjectError
 from poseidon_reconciler.core.subjects import explain as explain_subject
@@ -53,9 +53,7 @@ def _by_recording(options: argparse.Namespace) -> JobExplanation | EnvironmentEx
 
 
 def _by_asking(options: argparse.Namespace) -> JobExplanation | EnvironmentExplanation:
-    from poseidon_reconciler.app.asking import ask_explanation, local_url
+    from poseidon_reconciler.app.asking import ask_explanation
 
-    url = options.url
-    if url is None:
-        url = local_url(load_settings(options.config, read_files=False).http.listen)
+    url = options.url if options.url is not None else local_url(options.config)
     return ask_explanation(url, options.subject)

@@ -16,8 +16,6 @@ from poseidon_reconciler.app.errors import UsageError
 
 _TIMEOUT_S: Final = 3.0
 _MOST_BYTES: Final = 200
-# Who listens everywhere is asked on this machine.
-_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - an address to ask, not to listen on
 
 
 def health(options: argparse.Namespace) -> int:
@@ -26,7 +24,7 @@ def health(options: argparse.Namespace) -> int:
     Raises:
         UsageError: there is nobody to ask by these settings, or the URL is none.
     """
-    url = options.url or _own_url(options)
+    url = options.url if options.url is not None else _own_url(options)
     if not url.startswith(("http://", "https://")):
         raise UsageError("--url: not a URL such as http://127.0.0.1:8646")
     problem = _problem(f"{url.rstrip('/')}/{'readyz' if options.ready else 'healthz'}")
@@ -37,13 +35,9 @@ def health(options: argparse.Namespace) -> int:
 
 
 def _own_url(options: argparse.Namespace) -> str:
-    from poseidon_reconciler.app.settings import load_settings
+    from poseidon_reconciler.app.settings import local_url
 
-    listen = load_settings(options.config, read_files=False).http.listen
-    host, _, port = listen.rpartition(":")
-    if not host or port == "0":
-        raise UsageError(f"http.listen is {listen}: nothing can be asked there; give --url")
-    return f"http://{_EVERYWHERE.get(host, host)}:{port}"
+    return local_url(options.config)
 
 
 def _problem(url: str) -> str | None:

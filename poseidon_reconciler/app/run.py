@@ -36,7 +36,7 @@ async def _run(settings: Settings, observer: Observers, path: Path | None, *, dr
     try:
         running = Running(settings, observer, dry_run=dry_run)
         telemetry = attach_telemetry(running, settings, observer)
-        await add_page(running, observer, settings, dry_run=dry_run, metrics=telemetry.render)
+        await add_page(running, observer, settings, metrics=telemetry.render)
     except StartError as error:
         raise UsageError(str(error)) from None
     if running.shadow is not None:

@@ -22,6 +22,18 @@ def load_settings(path: Path | None, *, read_files: bool) -> Settings:
         raise UsageError(str(error)) from None
 
 
+def local_url(path: Path | None) -> str:
+    """Where the reconciler of these settings can be asked on this machine, as an URL.
+
+    Raises:
+        UsageError: the settings are wrong, or nobody can be asked by them.
+    """
+    http = load_settings(path, read_files=False).http
+    if http.local_url is None:
+        raise UsageError(f"http.listen is {http.listen}: nothing can be asked there; give --url")
+    return http.local_url
+
+
 def duration_option(name: str, text: str) -> float:
     """A duration that was given as an option, in seconds.
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from poseidon_reconciler.app.pulse import turned
 from poseidon_reconciler.app.running import Running
-from poseidon_reconciler.controller import Ping
 from poseidon_reconciler.observe.service_manager import ServiceManager, status_line
 
 _STATUS_INTERVAL_S: Final = 5.0
@@ -31,7 +31,7 @@ class Supervision:
         if not self._manager.listens:
             return
         while True:
-            await self._controller_turned()
+            await turned(self._running.controller)
             self._manager.alive()
             if self._running.controller.synced and not self._is_ready:
                 self._is_ready = True
@@ -52,11 +52,6 @@ class Supervision:
     def stopping(self) -> None:
         """An orderly end has begun."""
         self._manager.stopping()
-
-    async def _controller_turned(self) -> None:
-        turned = asyncio.Event()
-        self._running.controller.put(Ping(turned.set))
-        await turned.wait()
 
     def _say_status(self) -> None:
         line = status_line(self._running.core, synced=self._running.controller.synced)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import get_args
 
@@ -20,9 +21,16 @@ from poseidon_reconciler.observe.telemetry.telemetry import Telemetry
 
 
 def attach_telemetry(
-    running: Running, settings: Settings, observers: Observers, clock: Callable[[], float] = time.time
+    running: Running,
+    settings: Settings,
+    observers: Observers,
+    clock: Callable[[], float] = time.time,
+    environ: Mapping[str, str] = os.environ,
 ) -> Telemetry:
-    """Has telemetry follow a reconciler that does not run yet; what is wrong with it is noted to the observers."""
+    """Has telemetry follow a reconciler that does not run yet; what is wrong with it is noted to the observers.
+
+    `environ` are the variables that may name a collector.
+    """
     telemetry = Telemetry(
         settings.telemetry,
         running.core,
@@ -31,6 +39,7 @@ def attach_telemetry(
         endings=get_args(Ending),
         note=observers.noted,
         clock=clock,
+        environ=environ,
     )
 
     def poseidon() -> PoseidonView | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.pauses import PauseStore
+from poseidon_reconciler.app.pulse import Pulse
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.config.observing import OFF
@@ -47,7 +48,6 @@ async def add_page(
     observers: Observers,
     settings: Settings,
     *,
-    dry_run: bool = False,
     metrics: Metrics | None = None,
     sample_s: float = SAMPLE_S,
     or_elsewhere: bool = False,
@@ -65,12 +65,15 @@ async def add_page(
     listen = settings.http.listen
     if listen == OFF:
         return None
+    pulse = Pulse(running.controller)
     source = Source(
         core=running.core,
         clock=running.clock,
         is_synced=lambda: running.controller.synced,
-        is_alive=lambda: not running.controller.stopping,
-        dry_run=dry_run,
+        trouble=pulse.trouble,
+        shadow=running.shadow,
+        # Asked anew each time: who knows it may be added later.
+        poseidon=lambda: running.poseidon(),
     )
     server = WebServer(
         source, pauses, token_file=settings.http.token_file, metrics=metrics, sample_s=sample_s, speed=running.speed
@@ -83,5 +86,5 @@ async def add_page(
         address = await server.start(f"{listen.rpartition(':')[0]}:0")
     observers.add(server.recent)
     observers.noted("page", address)
-    running.companions.append(server.run)
+    running.companions += [server.run, pulse.run]
     return address

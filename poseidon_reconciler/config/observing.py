@@ -13,6 +13,8 @@ from poseidon_reconciler.policy import PositiveDuration, Section, quoted
 
 NOTICES: Final = ("loss", "hold", "poison", "pool-empty", "pool-back")
 OFF: Final = "off"
+# Who listens everywhere is asked on loopback.
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - an address to ask, not to listen on
 
 
 class HttpSettings(Section):
@@ -27,6 +29,14 @@ class HttpSettings(Section):
         "127.0.0.1:8646"
     )
     token_file: Path | None = None
+
+    @property
+    def local_url(self) -> str | None:
+        """Where it can be asked on this machine; None if nowhere that is known beforehand."""
+        host, _, port = self.listen.rpartition(":")
+        if not host or port == "0":
+            return None
+        return f"http://{_EVERYWHERE.get(host, host)}:{port}"
 
 
 class TelemetrySettings(Section):

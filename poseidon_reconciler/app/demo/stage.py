@@ -23,9 +23,10 @@ from poseidon_reconciler.app.demo.scenarios import DemoScenario
 from poseidon_reconciler.app.demo.watch import Watch
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running
+from poseidon_reconciler.app.telemetry import attach_telemetry
 from poseidon_reconciler.app.web import add_page
 from poseidon_reconciler.config import NomadSettings, Settings
-from poseidon_reconciler.config.observing import PoseidonSettings
+from poseidon_reconciler.config.observing import PoseidonSettings, TelemetrySettings
 from poseidon_reconciler.core.diagnosis import Change
 from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.twin.clock import RealClock
@@ -73,13 +74,14 @@ class Setting(Struct, frozen=True):
         return self.scenario.scenes(self.runners)
 
     def effective_settings(self) -> Settings:
-        """The settings under the scenario's policy; nothing of the demo is kept on the disk."""
+        """The settings under the scenario's policy; nothing of the demo is kept on the disk, or sent to a collector."""
         environments = dict(self.settings.environments)
         if self.scenario.disconnect_policy is not None:
             changed = {"disconnect_policy": self.scenario.disconnect_policy}
             for id_ in (str(scene.environment) for scene in self.scenes):
                 environments[id_] = self.settings.policy().for_environment(id_).model_copy(update=changed)
-        return self.settings.model_copy(update={"environments": environments, "state_dir": None})
+        changes = {"environments": environments, "state_dir": None, "telemetry": TelemetrySettings()}
+        return self.settings.model_copy(update=changes)
 
 
 class Stage:
@@ -195,7 +197,11 @@ class Stage:
         clock, speed, observers = self._clock.now, self.setting.speed, Observers(self.observer)
         self.running = Running(settings, observers, clock=clock, speed=speed)
         if self.setting.page:
-            self.page = await add_page(self.running, observers, settings, sample_s=_SAMPLE_S, or_elsewhere=True)
+            # Losses that are played must not wake anybody: whatever the variables say, no collector hears of them.
+            telemetry = attach_telemetry(self.running, settings, observers, clock, environ={})
+            self.page = await add_page(
+                self.running, observers, settings, metrics=telemetry.render, sample_s=_SAMPLE_S, or_elsewhere=True
+            )
         add_poseidon(self.running, observers, settings, clock=clock, speed=speed)
         follower = asyncio.create_task(self.running.run())
         for _ in range(_PATIENCE_FRAMES):

@@ -56,7 +56,7 @@ def _class(shown_as: str) -> str | None:
 
 def _cell(column: Column, row: dict[str, Any]) -> Child:
     if column.shown_as == "others":
-        return ", ".join(f"{row[key]} {key}" for key in column.key.split() if row[key])
+        return ", ".join(f"{row[key]} {key.replace('_', ' ')}" for key in column.key.split() if row[key])
     return _WAYS[column.shown_as](row.get(column.key), row)
 
 
@@ -98,6 +98,20 @@ def _node_status(value: Any, row: dict[str, Any]) -> Element:
     return element("span", f"{text}, draining" if row["draining"] else text, class_="state", data_state=text)
 
 
+def _node(value: Any, _: dict[str, Any]) -> str:
+    return "no node" if value is None else str(value)
+
+
+def _drift(value: Any, row: dict[str, Any]) -> str:
+    if value is None:
+        return "none"
+    return str(value) if row["lasting"] else f"{value}, may be a lag"
+
+
+def _duration(value: Any, _: dict[str, Any]) -> str:
+    return "" if value is None else f"{value:.0f} s"
+
+
 def _counts(value: Any, _: dict[str, Any]) -> str:
     return ", ".join(f"{number} {state}" for state, number in sorted(value.items())) or "none"
 
@@ -125,6 +139,9 @@ _WAYS: Final[dict[str, Callable[[Any, dict[str, Any]], Child]]] = {
     "job": _job,
     "state": _state,
     "node-status": _node_status,
+    "node": _node,
+    "drift": _drift,
+    "duration": _duration,
     "counts": _counts,
     "time": _time,
     "until": _until,

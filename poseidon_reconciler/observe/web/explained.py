@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote
 
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.documents import iso
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
 from poseidon_reconciler.markup.elements import Child, Element, element
@@ -49,6 +50,8 @@ def _job(explanation: JobExplanation, now: float, heading: str) -> Iterator[Elem
         yield element("p", f"Next, if nothing else happens: {coming}.")
     else:
         yield element("p", "Next: nothing by time alone; only an event, a list or an operator changes this.")
+    if explanation.blame is not None:
+        yield element("p", f"Lost with its node: {_blame(explanation.blame)}.")
     evidence = ((item.index, f"{item.topic}/{item.type}", item.text) for item in explanation.evidence)
     yield from _table("Evidence, in order", ("index", "event", "what it says"), evidence)
     unmatched = ((rule.rule, rule.state, rule.needs) for rule in explanation.unmatched)
@@ -73,8 +76,19 @@ def _environment(explanation: EnvironmentExplanation, now: float) -> Iterator[El
         since = f" since {_moment(hold.since)}" if hold.since is not None else ""
         until = f", until {_moment(hold.until)}" if hold.until is not None else ""
         yield element("p", f"Held{since}: {hold.reason}{until}. Rule {hold.rule}; ends when {hold.ends}.")
+    blame = ((row.node or "no node", _moment(row.at), row.what, row.losses, _causes(row)) for row in explanation.blame)
+    yield from _table("Losses by node", ("node", "at", "what had happened to it", "lost", "causes"), blame)
     if explanation.template is not None:
         yield from _job(explanation.template, now, "h2")
+
+
+def _blame(row: NodeLosses) -> str:
+    """In one line."""
+    return f"{row.node or 'no node'}, {row.what} ({_moment(row.at)}); {row.losses} lost, {_causes(row)}"
+
+
+def _causes(row: NodeLosses) -> str:
+    return ", ".join(f"{number} {cause}" for cause, number in sorted(row.causes.items()))
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Iterator[tuple[Child, ...]]) -> Iterator[Element]:
@@ -98,5 +112,5 @@ def _table(title: str, columns: tuple[str, ...], rows: Iterator[tuple[Child, ...
         )
 
 
-def _moment(at: float) -> Child:
+def _moment(at: float) -> str:
     return f"{(iso(at) or '')[:19].replace('T', ' ')} UTC"

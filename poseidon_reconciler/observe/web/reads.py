@@ -13,7 +13,7 @@ from poseidon_reconciler.core.documents import iso
 from poseidon_reconciler.core.explanation import JobExplanation
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.subjects import UnknownSubjectError, explain
-from poseidon_reconciler.observe.web.fresh import Fresh
+from poseidon_reconciler.observe.web.fresh import Fresh, FreshAside
 from poseidon_reconciler.observe.web.guard import refusal
 from poseidon_reconciler.observe.web.history import History
 from poseidon_reconciler.observe.web.recent import MAX_DECISIONS, Recent
@@ -38,7 +38,7 @@ class Reads:
         self._status = status
         self._recent = recent
         self._history = Fresh(lambda: orjson.dumps(history.document()))
-        self._metrics = metrics
+        self._metrics = FreshAside(metrics) if metrics is not None else None
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -54,10 +54,13 @@ class Reads:
     def expire(self) -> None:
         """Has what is kept made anew for the next who asks."""
         self._history.expire()
+        if self._metrics is not None:
+            self._metrics.expire()
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        if not self._source.is_alive():
-            return refusal(503, "the loop has ended")
+        trouble = self._source.trouble()
+        if trouble is not None:
+            return refusal(503, trouble)
         return json_answer({"alive": True})
 
     async def _readyz(self, _: web.Request) -> web.Response:
@@ -69,7 +72,7 @@ class Reads:
     async def _scrape(self, _: web.Request) -> web.Response:
         if self._metrics is None:
             return refusal(404, "no metrics are kept here")
-        text, content_type = self._metrics()
+        text, content_type = await self._metrics.get()
         return web.Response(body=text, headers={"Content-Type": content_type})
 
     async def _v1_status(self, _: web.Request) -> web.Response:

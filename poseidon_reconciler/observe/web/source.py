@@ -8,6 +8,8 @@ from typing import Protocol
 
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler
+from poseidon_reconciler.core.shadow import Shadow
+from poseidon_reconciler.observe.drift import PoseidonView
 
 
 class Pausing(Protocol):
@@ -30,12 +32,14 @@ class Source:
         core: what it knows.
         clock: its time, in seconds since the epoch.
         is_synced: whether its model is complete and fresh.
-        is_alive: whether its loop is at work.
-        dry_run: whether it writes nothing.
+        trouble: what keeps its loop from turning; None if it turns.
+        shadow: the score of a dry run; None where things are really done.
+        poseidon: what the Poseidon beside it believes; None where nobody asks that.
     """
 
     core: Reconciler
     clock: Callable[[], float]
     is_synced: Callable[[], bool]
-    is_alive: Callable[[], bool]
-    dry_run: bool = False
+    trouble: Callable[[], str | None]
+    shadow: Shadow | None = None
+    poseidon: Callable[[], PoseidonView | None] = lambda: None

@@ -10,10 +10,12 @@ import msgspec
 import orjson
 
 from poseidon_reconciler import __version__
+from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.documents import hold_document, iso
 from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.status import at_risk_counts, environment_rows, node_rows
+from poseidon_reconciler.observe.web.beside import poseidon_document
 from poseidon_reconciler.observe.web.fresh import Fresh
 from poseidon_reconciler.observe.web.recent import Recent
 from poseidon_reconciler.observe.web.source import Source
@@ -56,15 +58,19 @@ class Status:
             "at": iso(now),
             "version": __version__,
             "synced": self._source.is_synced(),
-            "dry_run": self._source.dry_run,
+            "dry_run": self._source.shadow is not None,
             "index": core.model.index if core.model.index != UNKNOWN else None,
             "environments": environments,
             "nodes": [msgspec.to_builtins(row) | {"since": iso(row.since)} for row in node_rows(core)],
             "holds": [hold_document(hold) for hold in holds[:MAX_HOLDS]],
             "storm": {"since": iso(storm.since), "until": iso(storm.until)} if storm.since is not None else None,
             "pauses": self._pauses(now),
+            "blame": [_with_time(row) for row in islice(core.blame.rows(), MAX_SHOWN)],
             "losses": self._losses(),
+            "surplus": self._surplus(environments),
+            "poseidon": poseidon_document(self._source.poseidon()),
             "actions": [each.document() for each in islice(reversed(self._recent.decisions), MAX_SHOWN)],
+            "shadow": self._shadow(),
         }
         return document | {"summary": summary(document, self._recent.last_note)}
 
@@ -76,6 +82,18 @@ class Status:
             | {"expected": core.planner.ledger.expected_in(id_), "at_risk": at_risk[id_], "holds": holds[id_]}
             for id_, row in environment_rows(core).items()
         }
+
+    def _surplus(self, environments: dict[str, Any]) -> list[dict[str, Any]]:
+        story = self._source.core.planner.surplus.story
+        return [
+            {"environment_id": id_, "surplus": row["surplus"], "story": story(id_)}
+            for id_, row in environments.items()
+            if row["surplus"]
+        ]
+
+    def _shadow(self) -> list[dict[str, Any]] | None:
+        shadow = self._source.shadow
+        return [msgspec.to_builtins(score) for score in shadow.scores()] if shadow is not None else None
 
     def _pauses(self, now: float) -> list[dict[str, Any]]:
         pauses = self._source.core.planner.pauses
@@ -90,6 +108,11 @@ class Status:
             verdict = verdicts.get(loss.job_id)
             found.append(loss.document(verdict.state if verdict is not None else "gone"))
         return found
+
+
+def _with_time(row: NodeLosses) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(row)
+    return document | {"at": iso(row.at)}
 
 
 def _pause_document(pause: Pause, by: str) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from yarl import URL
 
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Step
+from poseidon_reconciler.core.shadow import Shadow
+from poseidon_reconciler.core.status import environment_rows
+from poseidon_reconciler.observe.drift import PATIENCE, DriftWatch, PoseidonView, Statistics
 from poseidon_reconciler.observe.web import Source, WebServer
 from poseidon_reconciler.observe.web.reads import Metrics
 from tests.core.builders import Bench, Wire, allocation, bench_with_pool, job, node, node_id, runner
@@ -42,14 +45,26 @@ class Served:
     """A page that is served, and the reconciler behind it.
 
     Attributes:
-        synced: what the controller would say of itself.
+        synced, trouble: what the controller would say of itself.
+        poseidon: what Poseidon would believe.
+        shadow: the score, where the reconciler only imagines what it does.
     """
 
     def __init__(self, bench: Bench, *, token_file: Path | None = None, metrics: Metrics | None = None) -> None:
         self.bench = bench
-        self.synced = self.alive = True
+        self.synced = True
+        self.trouble: str | None = None
+        self.poseidon: PoseidonView | None = None
+        self.shadow = Shadow(bench.core) if bench.core.planner.imagines else None
         self.pausing = BenchPausing(bench)
-        source = Source(bench.core, lambda: bench.now, lambda: self.synced, lambda: self.alive)
+        source = Source(
+            core=bench.core,
+            clock=lambda: bench.now,
+            is_synced=lambda: self.synced,
+            trouble=lambda: self.trouble,
+            shadow=self.shadow,
+            poseidon=lambda: self.poseidon,
+        )
         self.server = WebServer(source, self.pausing, token_file=token_file, metrics=metrics, sample_s=0.2)
         self.address = ""
 
@@ -57,6 +72,8 @@ class Served:
         """The page hears of steps, as of a controller's, and is made anew."""
         self.server.expire()
         for step in steps:
+            if self.shadow is not None:
+                self.shadow.stepped(step)
             self.server.recent.stepped(step)
 
     def lose(self, number: int, *, index: int, wait_s: float = 60.0) -> None:
@@ -140,6 +157,24 @@ async def ask(client: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
 def pool(runners: int = 3, **more: Any) -> Served:
     """A page beside a pool at rest."""
     return Served(bench_with_pool(runners), **more)
+
+
+def eventful(**more: Any) -> Served:
+    """A page beside a dry run to which all has happened that the page has a place for: a pool of five where three are
+    wanted, a node that was away, a loss, and a Poseidon that believes in a runner that is dead.
+    """
+    bench = bench_with_pool(5, target=3)
+    bench.core.planner.imagines = True
+    served = Served(bench, **more)
+    bench.feed(node(node_id(1), "down", index=400))
+    bench.feed(node(node_id(1), "ready", index=401), after_s=8)
+    served.lose(0, index=500)
+    drift = DriftWatch()
+    for _ in range(PATIENCE + 1):
+        drift.answered({"10": Statistics(10, 3, 5, 1)}, environment_rows(bench.core), bench.now)
+    served.poseidon = drift.view
+    served.tell()
+    return served
 
 
 def large(environments: int, runners: int, *, nodes: int = 20) -> Bench:

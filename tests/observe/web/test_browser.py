@@ -16,8 +16,9 @@ from selenium.webdriver.common.by import By
 
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
+from poseidon_reconciler.observe.drift import PoseidonView
 from tests.core.builders import Bench, allocation, bench_with_pool, job, node, node_id, runner
-from tests.observe.web.serving import Background, Served, large
+from tests.observe.web.serving import Background, Served, eventful, large
 
 pytestmark = pytest.mark.browser
 
@@ -201,6 +202,63 @@ def test_who_comes_back_after_the_server_was_away_sees_it(browser: webdriver.Chr
     assert "active" in text_of(browser, "pools")
 
 
+def test_all_that_has_something_to_say_is_shown(browser: webdriver.Chrome) -> None:
+    with eventful().in_background() as background:
+        show(browser, background)
+        until(lambda: is_live(browser))
+        assert "agent-a0" in text_of(browser, "blame")
+        assert "went down, ready again after 8s" in text_of(browser, "blame")
+        assert "2 came back from nodes out of reach" in text_of(browser, "surplus")
+        assert "too-many-idle" in text_of(browser, "poseidon")
+        assert "remove-job" in text_of(browser, "shadow")
+        assert "Poseidon and Nomad differ on 1 of 1 environment." in main_text(browser)
+        assert complaints(browser) == []
+
+
+def test_what_has_nothing_to_say_is_not_there_or_one_line(browser: webdriver.Chrome, beside: Background) -> None:
+    show(browser, beside)
+    until(lambda: is_live(browser))
+    shown = main_text(browser)
+    for heading in ("Which agent", "More than the target", "Poseidon beside us", "dry run"):
+        assert heading not in shown
+    quiet = browser.find_elements(By.CSS_SELECTOR, "section.empty:not([hidden])")
+    assert [section.text.splitlines()[-1] for section in quiet] == [
+        "Nothing is held back.",
+        "Nothing was lost since the start.",
+        "Nothing was done since the start.",
+        "Nothing is paused.",
+    ]
+    assert all(section.size["height"] < 40 for section in quiet)
+    beside.call(beside.served.lose, 0, index=500)
+    until(lambda: "Which agent to look at" in main_text(browser))
+
+
+def test_poseidon_is_opened_once_when_it_begins_to_differ(browser: webdriver.Chrome) -> None:
+    served = eventful()
+    view, served.poseidon = served.poseidon, PoseidonView(1.0)
+    with served.in_background() as background:
+        show(browser, background)
+        until(lambda: is_live(browser))
+        details = browser.find_element(By.CSS_SELECTOR, "details")
+        assert details.get_attribute("open") is None
+
+        def differ() -> None:
+            served.poseidon = view
+            served.tell()
+
+        background.call(differ)
+        until(lambda: details.get_attribute("open") is not None)
+        until(lambda: "too-many-idle" in text_of(browser, "poseidon"))
+        browser.find_element(By.CSS_SELECTOR, "details summary").click()
+        background.call(served.lose, 1, index=700)
+        until(lambda: runner(1) in text_of(browser, "losses"))
+        assert details.get_attribute("open") is None
+
+
+def main_text(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.TAG_NAME, "main").text
+
+
 # --- many, and other people's text -----------------------------------------------------------------------------------
 
 
@@ -299,15 +357,22 @@ def test_nothing_is_wider_than_the_screen(browser: webdriver.Chrome, beside: Bac
     for path in ("/", f"/explain/{runner(0)}", "/explain/10"):
         show(browser, beside, path)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    with eventful().in_background() as everything:
+        show(browser, everything)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_what_is_written_can_be_read(browser: webdriver.Chrome, beside: Background, dark: bool) -> None:
+def test_what_is_written_can_be_read(browser: webdriver.Chrome, dark: bool) -> None:
     """Contrast of at least 4.5 to 1, computed from what the browser draws."""
-    beside.call(beside.served.lose, 0, index=500)
-    size(browser, 1280, 900, dark=dark)
-    show(browser, beside)
-    until(lambda: is_live(browser))
+    with eventful().in_background() as background:
+        size(browser, 1280, 900, dark=dark)
+        show(browser, background)
+        until(lambda: is_live(browser))
+        check_contrast(browser, dark=dark)
+
+
+def check_contrast(browser: webdriver.Chrome, *, dark: bool) -> None:
     pairs = browser.execute_script(
         """
         const solid = (element) => {

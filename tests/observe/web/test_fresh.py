@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from poseidon_reconciler.observe.web import fresh
-from poseidon_reconciler.observe.web.fresh import Fresh
+from poseidon_reconciler.observe.web.fresh import Fresh, FreshAside
 
 
 class Clock:
@@ -54,3 +56,28 @@ def test_what_expired_is_made_anew_at_once(clock: Clock) -> None:
     thing.get()
     thing.expire()
     assert thing.get() == 2
+
+
+async def test_what_is_made_aside_is_made_on_another_thread_once_in_a_second(clock: Clock) -> None:
+    made_by_threads: list[int] = []
+
+    def make() -> int:
+        made_by_threads.append(threading.get_ident())
+        return len(made_by_threads)
+
+    thing = FreshAside(make)
+    assert (await thing.get(), await thing.get()) == (1, 1)
+    clock.now += 1
+    assert await thing.get() == 2
+    thing.expire()
+    assert await thing.get() == 3
+    assert threading.get_ident() not in made_by_threads
+
+
+async def test_what_fails_aside_fails_for_who_asks_and_is_tried_again(clock: Clock) -> None:
+    answers = iter([0, 1])
+    thing = FreshAside(lambda: 1 // next(answers))
+    with pytest.raises(ZeroDivisionError):
+        await thing.get()
+    clock.now += 1
+    assert await thing.get() == 1

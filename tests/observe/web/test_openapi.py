@@ -14,7 +14,7 @@ from schemathesis.checks import not_a_server_error
 
 from poseidon_reconciler.observe.web.openapi import openapi_document
 from tests.core.builders import runner
-from tests.observe.web.serving import TOKEN, Background, pool
+from tests.observe.web.serving import TOKEN, Background, eventful, pool
 
 # The stream of events does not end; its own tests read it.
 schema = schemathesis.openapi.from_dict(openapi_document()).exclude(path="/v1/events")
@@ -51,6 +51,17 @@ def test_what_is_told_of_a_loss_is_as_described(background: Background, path: st
     response = case.call(base_url=background.served.address)
     assert runner(0) in response.text or path == "/v1/history"
     case.validate_response(response)
+
+
+def test_a_status_in_which_everything_happened_is_as_described() -> None:
+    with eventful().in_background() as background:
+        case = schema["/v1/status"]["GET"].Case()
+        response = case.call(base_url=background.served.address)
+        document = response.json()
+        for name in ("blame", "surplus", "shadow", "losses", "actions"):
+            assert document[name], name
+        assert document["poseidon"]["environments"]
+        case.validate_response(response)
 
 
 def test_everything_that_is_served_is_described() -> None:

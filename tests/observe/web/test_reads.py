@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import msgspec
 
@@ -10,7 +11,7 @@ from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExpl
 from poseidon_reconciler.core.ledger import ActionOutcome
 from poseidon_reconciler.core.subjects import explain
 from tests.core.builders import TEMPLATE, runner
-from tests.observe.web.serving import ask, pool
+from tests.observe.web.serving import ask, eventful, pool
 
 CONTRACT_KEYS = {
     "state", "cause", "rule", "target", "idle", "used", "starting", "recovering", "blocked", "disconnected", "leaving",
@@ -24,8 +25,8 @@ async def test_healthz_says_whether_the_loop_turns() -> None:
         assert await ask(client, "/healthz") == (200, {"alive": True})
         served.synced = False
         assert (await ask(client, "/healthz"))[0] == 200
-        served.alive = False
-        assert (await ask(client, "/healthz"))[0] == 503
+        served.trouble = "the loop has not turned for 11 s"
+        assert await ask(client, "/healthz") == (503, {"error": served.trouble})
 
 
 async def test_readyz_says_why_nothing_is_decided() -> None:
@@ -46,6 +47,25 @@ async def test_metrics_are_those_that_are_given() -> None:
         assert answer.headers["Content-Type"] == "text/plain; version=1.0.0"
     async with pool().serving() as client:
         assert (await ask(client, "/metrics"))[0] == 404
+
+
+async def test_metrics_are_made_beside_the_loop_and_once_for_all_who_ask() -> None:
+    renders = 0
+
+    def render() -> tuple[bytes, str]:
+        nonlocal renders
+        renders += 1
+        time.sleep(0.5)
+        return b"up 1\n", "text/plain"
+
+    served = pool(metrics=render)
+    async with served.serving() as client:
+        scrapes = [asyncio.create_task(client.get("/metrics")) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        assert (await ask(client, "/healthz"))[0] == 200
+        assert not any(scrape.done() for scrape in scrapes)
+        assert [(await scrape).status for scrape in scrapes] == [200] * 5
+    assert renders == 1
 
 
 async def test_the_status_has_the_numbers_of_the_contract_and_its_own() -> None:
@@ -74,6 +94,45 @@ async def test_a_loss_is_told_with_its_cause_its_node_and_its_evidence() -> None
     assert document["environments"]["10"]["expected"] == 1
 
 
+async def test_losses_are_told_by_node_and_the_surplus_with_its_story() -> None:
+    served = eventful()
+    async with served.serving() as client:
+        _, document = await ask(client, "/v1/status")
+    (blame,) = document["blame"]
+    assert (blame["node"], blame["losses"], blame["causes"]) == ("agent-a0", 1, {"stuck-complete": 1})
+    assert blame["what"] == "went down, ready again after 8s"
+    assert blame["at"].endswith("Z")
+    surplus = {"environment_id": "10", "surplus": 1, "story": "2 came back from nodes out of reach"}
+    assert document["surplus"] == [surplus]
+
+
+async def test_what_poseidon_believes_stands_beside_what_is() -> None:
+    served = eventful()
+    async with served.serving() as client:
+        _, document = await ask(client, "/v1/status")
+    (row,) = document["poseidon"]["environments"]
+    assert (row["environment_id"], row["believed_idle"], row["idle"]) == ("10", 5, 4)
+    assert (row["believed_used"], row["used"], row["drift"], row["lasting"]) == (1, 0, "too-many-idle", True)
+    assert row["since"] == document["poseidon"]["at"]
+    assert document["poseidon"]["text"] == "Poseidon and Nomad differ on 1 of 1 environment."
+
+
+async def test_a_dry_run_tells_its_score() -> None:
+    served = eventful()
+    async with served.serving() as client:
+        _, document = await ask(client, "/v1/status")
+    assert document["dry_run"]
+    (score,) = document["shadow"]
+    assert (score["kind"], score["would"], score["open"], score["after_s"]) == ("remove-job", 1, 1, None)
+
+
+async def test_of_what_is_not_there_nothing_is_told() -> None:
+    async with pool().serving() as client:
+        _, document = await ask(client, "/v1/status")
+    assert (document["dry_run"], document["shadow"], document["poseidon"]) == (False, None, None)
+    assert (document["blame"], document["surplus"]) == ([], [])
+
+
 async def test_what_is_held_is_told_with_its_end() -> None:
     served = pool()
     async with served.serving() as client:
@@ -82,7 +141,8 @@ async def test_what_is_held_is_told_with_its_end() -> None:
     (hold,) = document["holds"]
     assert hold["environment_id"] == "10"
     assert "Poseidon goes first" in hold["reason"]
-    assert hold["until"] > document["at"]
+    assert hold["until"] > document["at"] >= hold["since"]
+    assert (hold["rule"], bool(hold["ends"])) == ("settling", True)
     assert document["environments"]["10"]["holds"] == 1
 
 

@@ -49,11 +49,15 @@ const ways = {
   job: (value) => explain(value, make("code", {}, readable(value))),
   state: (value, row) => state(value, row.cause ? `${value}, ${row.cause}` : value),
   "node-status": (value, row) => state(value || "unknown", (value || "unknown") + (row.draining ? ", draining" : "")),
+  node: (value) => (value === null ? "no node" : readable(value)),
+  drift: (value, row) => (value === null ? "none" : row.lasting ? value : `${value}, may be a lag`),
+  duration: (value) => (value === null ? "" : `${value.toFixed(0)} s`),
   counts: (value) => readable(counts(value)),
   time: (value) => (value === null ? "" : clock(value)),
   until: (value) => (value === null ? "until something changes" : clock(value, "until")),
   outcome: (value) => (value === null ? "under way" : readable(`${value.result}: ${value.detail}`)),
-  others: (_, row, keys) => keys.split(" ").filter((key) => row[key]).map((key) => `${row[key]} ${key}`).join(", "),
+  others: (_, row, keys) =>
+    keys.split(" ").filter((key) => row[key]).map((key) => `${row[key]} ${key.replace("_", " ")}`).join(", "),
   chart: (_, row) => chart(row.environment_id),
 };
 
@@ -86,9 +90,12 @@ function fill(table, rows) {
 }
 
 function tell(table, number, most) {
-  const [nothing, more] = ["nothing", "more"].map((kind) => table.parentElement.querySelector(`.${kind}`));
+  const section = table.closest("section");
+  const [nothing, more] = ["nothing", "more"].map((kind) => section.querySelector(`.${kind}`));
+  section.classList.toggle("empty", number === 0);
   table.hidden = number === 0;
-  nothing.hidden = number > 0;
+  if (nothing) nothing.hidden = number > 0;
+  else section.hidden = number === 0 && table.id !== "poseidon";
   more.hidden = number <= most;
   more.textContent = `and ${number - most} more`;
 }
@@ -133,6 +140,19 @@ const filter = (() => {
   const parts = [square("idle"), " idle", square("coming"), " coming", square("lost"), " lost", dashes, " target"];
   tables.pools.before(make("p", { class: "legend" }, "In the charts:", ...parts));
 })();
+
+// --- Poseidon beside us ----------------------------------------------------------------------------------------------
+
+function showPoseidon({ text, problem, environments }) {
+  const details = tables.poseidon.closest("details");
+  const summary = details.querySelector("summary");
+  const isTrouble = problem !== null || environments.some((row) => row.lasting);
+  // Opened once when it begins: whoever closes it has seen it.
+  if (isTrouble && !details.classList.contains("troubled")) details.open = true;
+  details.classList.toggle("troubled", isTrouble);
+  if (summary.textContent !== readable(text)) summary.textContent = readable(text);
+  fill(tables.poseidon, environments);
+}
 
 // --- charts ---------------------------------------------------------------------------------------------------------
 
@@ -193,9 +213,10 @@ function show(changes) {
   time.replaceWith(clock(changes.at));
   keepingFocus(() => {
     if (changes.environments) showPools(changes.environments);
-    for (const name of ["holds", "pauses", "losses", "actions", "nodes"]) {
+    for (const name of ["holds", "blame", "losses", "surplus", "actions", "shadow", "pauses", "nodes"]) {
       if (changes[name]) fill(tables[name], changes[name]);
     }
+    if (changes.poseidon) showPoseidon(changes.poseidon);
   });
   if (changes.summary) {
     const { level, text } = changes.summary;
