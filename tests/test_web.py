@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -12,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import trustme
 
 from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
 from poseidon_reconciler.app.demo.stage import Setting, Stage
@@ -219,3 +222,21 @@ def test_explain_believes_nothing_that_is_no_answer(
         thread.join()
     assert (exit_status, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+def test_explain_trusts_no_certificate_of_a_stranger(capfd: pytest.CaptureFixture[str]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse() -> None:
+            peer, _ = listener.accept()
+            with suppress(ssl.SSLError), context.wrap_socket(peer, server_side=True):
+                """The other side ends it."""
+
+        thread = Thread(target=refuse)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        status, out, err = run(capfd, "explain", "10", "--url", url)
+        thread.join()
+    assert (status, out, err) == (2, "", f"{url}: its certificate is not trusted, or it does not speak TLS\n")

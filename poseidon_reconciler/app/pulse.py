@@ -1,4 +1,4 @@
-"""Whether a reconciler still turns: its loop is asked again and again, through the queue by which it is told everything.
+"""Whether a reconciler still turns: its loop is asked again and again, through the queue that tells it everything.
 
 That the process is there, and its event loop answers, says little: who takes nothing from that queue decides nothing.
 """

@@ -10,6 +10,7 @@ from poseidon_reconciler.config import Settings
 from poseidon_reconciler.config.observing import OFF
 from poseidon_reconciler.controller import Resumed
 from poseidon_reconciler.core.pauses import Pause
+from poseidon_reconciler.observe.drift import PoseidonView
 from poseidon_reconciler.observe.web import ListenError, Source, WebServer
 from poseidon_reconciler.observe.web.history import SAMPLE_S
 from poseidon_reconciler.observe.web.reads import Metrics
@@ -66,14 +67,18 @@ async def add_page(
     if listen == OFF:
         return None
     pulse = Pulse(running.controller)
+
+    def poseidon() -> PoseidonView | None:
+        # Asked anew each time: who knows it may be added later.
+        return running.poseidon()
+
     source = Source(
         core=running.core,
         clock=running.clock,
         is_synced=lambda: running.controller.synced,
         trouble=pulse.trouble,
         shadow=running.shadow,
-        # Asked anew each time: who knows it may be added later.
-        poseidon=lambda: running.poseidon(),
+        poseidon=poseidon,
     )
     server = WebServer(
         source, pauses, token_file=settings.http.token_file, metrics=metrics, sample_s=sample_s, speed=running.speed

@@ -23,8 +23,8 @@ class Column(Struct, frozen=True):
     shown_as: str = "text"
 
 
-def table(name: str, caption: str, columns: list[Column], rows: list[dict[str, Any]]) -> Element:
-    """A table whose first column names its rows; on a phone each row becomes a card."""
+def table(name: str, caption: str, columns: list[Column], rows: list[dict[str, Any]], at: str) -> Element:
+    """A table, as of `at`, whose first column names its rows; on a phone each row becomes a card."""
     head = [
         element("th", c.title, scope="col", data_key=c.key, data_as=c.shown_as, class_=_class(c.shown_as))
         for c in columns
@@ -33,17 +33,17 @@ def table(name: str, caption: str, columns: list[Column], rows: list[dict[str, A
         "table",
         element("caption", caption),
         element("thead", element("tr", *head)),
-        element("tbody", *(_row(columns, row) for row in rows)),
+        element("tbody", *(_row(columns, row, at) for row in rows)),
         class_="cards",
         id=name,
     )
 
 
-def _row(columns: list[Column], row: dict[str, Any]) -> Element:
+def _row(columns: list[Column], row: dict[str, Any], at: str) -> Element:
     first, *others = columns
-    cells = [element("th", _cell(first, row), scope="row")]
+    cells = [element("th", _cell(first, row, at), scope="row")]
     for column in others:
-        shown = _cell(column, row)
+        shown = _cell(column, row, at)
         nothing = "zero" if shown in ("", "0") else None
         classes = " ".join(filter(None, (_class(column.shown_as), nothing))) or None
         cells.append(element("td", shown, class_=classes, data_title=column.title))
@@ -51,10 +51,14 @@ def _row(columns: list[Column], row: dict[str, Any]) -> Element:
 
 
 def _class(shown_as: str) -> str | None:
-    return shown_as if shown_as in ("number", "chart") else None
+    return {"number": "number", "duration": "number", "chart": "chart"}.get(shown_as)
 
 
-def _cell(column: Column, row: dict[str, Any]) -> Child:
+def _cell(column: Column, row: dict[str, Any], at: str) -> Child:
+    if column.shown_as == "time":
+        return _time(row.get(column.key), at)
+    if column.shown_as == "until":
+        return _until(row.get(column.key), at)
     if column.shown_as == "others":
         return ", ".join(f"{row[key]} {key.replace('_', ' ')}" for key in column.key.split() if row[key])
     return _WAYS[column.shown_as](row.get(column.key), row)
@@ -65,9 +69,10 @@ def explain_link(text: str, subject: str) -> Element:
     return element("a", text, href=f"explain/{quote(subject, safe='')}")
 
 
-def clock(at: str) -> Element:
-    """A time of ISO 8601 by its time of day."""
-    return element("time", at[11:19], datetime=at, title=at)
+def clock(time: str, at: str) -> Element:
+    """A time of ISO 8601 by its time of day, and its date where that is not the one of `at`."""
+    text = time[11:19] if time[:10] == at[:10] else f"{time[:10]} {time[11:16]}"
+    return element("time", text, datetime=time, title=time)
 
 
 def _number(value: Any, _: dict[str, Any]) -> str:
@@ -116,14 +121,14 @@ def _counts(value: Any, _: dict[str, Any]) -> str:
     return ", ".join(f"{number} {state}" for state, number in sorted(value.items())) or "none"
 
 
-def _time(value: Any, _: dict[str, Any]) -> Child:
-    return "" if value is None else clock(value)
+def _time(value: str | None, at: str) -> Child:
+    return "" if value is None else clock(value, at)
 
 
-def _until(value: Any, _: dict[str, Any]) -> Child:
+def _until(value: str | None, at: str) -> Child:
     if value is None:
         return "until something changes"
-    shown = clock(value)
+    shown = clock(value, at)
     shown.set("class", "until")
     return shown
 
@@ -143,8 +148,6 @@ _WAYS: Final[dict[str, Callable[[Any, dict[str, Any]], Child]]] = {
     "drift": _drift,
     "duration": _duration,
     "counts": _counts,
-    "time": _time,
-    "until": _until,
     "outcome": _outcome,
     "chart": lambda *_: "",
 }

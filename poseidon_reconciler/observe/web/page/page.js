@@ -37,7 +37,11 @@ function draw(tag, attributes = {}, ...children) {
 // --- values, in the ways that a column can name (see cells.py) ------------------------------------------------------
 
 const explain = (subject, child) => make("a", { href: `explain/${encodeURIComponent(subject)}` }, child);
-const clock = (at, kind = null) => make("time", { datetime: at, title: at, class: kind }, at.slice(11, 19));
+const clock = (at, kind = null) => {
+  const isToday = at.slice(0, 10) === status.at.slice(0, 10);
+  const text = isToday ? at.slice(11, 19) : `${at.slice(0, 10)} ${at.slice(11, 16)}`;
+  return make("time", { datetime: at, title: at, class: kind }, text);
+};
 const state = (name, text) => make("span", { class: "state", "data-state": name }, readable(text));
 const counts = (numbers) =>
   Object.entries(numbers).sort().map(([name, number]) => `${number} ${name}`).join(", ") || "none";
@@ -66,7 +70,7 @@ function tableRow(table, row) {
   for (const [place, head] of [...table.tHead.rows[0].cells].entries()) {
     const { key, as } = head.dataset;
     const shown = ways[as](row[key] ?? null, row, key);
-    const kinds = [["number", "chart"].includes(as) && as, (shown === "" || shown === "0") && "zero"].filter(Boolean);
+    const kinds = [head.className, (shown === "" || shown === "0") && "zero"].filter(Boolean);
     const attributes = { class: kinds.join(" ") || null, "data-title": head.textContent };
     made.append(place === 0 ? make("th", { scope: "row" }, shown) : make("td", attributes, shown));
   }
@@ -228,11 +232,15 @@ function show(changes) {
   countDown();
 }
 
+function duration(wholeS) {
+  const [hours, minutes] = [Math.floor(wholeS / 3600), Math.floor(wholeS / 60) % 60];
+  return hours ? `${hours} h ${minutes} min` : minutes ? `${minutes} min ${wholeS % 60} s` : `${wholeS} s`;
+}
+
 function countDown() {
   for (const time of document.querySelectorAll("time.until")) {
     const leftS = Math.round((Date.parse(time.dateTime) - Date.now() - aheadMs) / 1000);
-    const minutes = Math.floor(leftS / 60);
-    const text = leftS <= 0 ? "now" : minutes ? `in ${minutes} min ${leftS % 60} s` : `in ${leftS} s`;
+    const text = leftS <= 0 ? "now" : `in ${duration(leftS)}`;
     if (time.textContent !== text) time.textContent = text;
   }
 }

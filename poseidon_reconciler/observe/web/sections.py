@@ -1,0 +1,171 @@
+"""What the status page shows, section by section: the columns of each table, and what stands for an empty one.
+
+What has nothing to say is one quiet line, or is not there: whoever is called at night reads from the top, on a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from poseidon_reconciler.core.status import POOL_STATES
+from poseidon_reconciler.markup.elements import Element, element
+from poseidon_reconciler.observe.web.cells import Column, table
+from poseidon_reconciler.observe.web.status import MAX_SHOWN
+
+Rows = list[dict[str, Any]]
+
+_WITH_COLUMN: Final = ("idle", "used", "lost")
+_OTHERS: Final = (*(state for state in POOL_STATES if state not in _WITH_COLUMN), "expected")
+_POOLS: Final = [
+    Column("environment", "environment_id", "environment"),
+    Column("state", "state", "state"),
+    Column("last hours", "chart", "chart"),
+    *(Column(name, name, "number") for name in ("target", "idle", "used", "lost")),
+    Column("at risk", "at_risk", "number"),
+    Column("others", " ".join(_OTHERS), "others"),
+    *(Column(name, name, "number") for name in ("deficit", "surplus")),
+]
+_NODES: Final = [
+    Column("node", "name"),
+    Column("status", "status", "node-status"),
+    Column("since", "since", "time"),
+    Column("runners", "runners", "counts"),
+]
+_LOSSES: Final = [
+    Column("job", "job_id", "job"),
+    Column("at", "at", "time"),
+    Column("cause", "cause"),
+    Column("node", "node"),
+    Column("evidence", "evidence"),
+    Column("by now", "state"),
+]
+_HOLDS: Final = [
+    Column("environment", "environment_id", "environment"),
+    Column("rule", "rule"),
+    Column("reason", "reason"),
+    Column("since", "since", "time"),
+    Column("until", "until", "until"),
+    Column("ends when", "ends"),
+]
+_PAUSES: Final = [
+    Column("environment", "environment_id", "environment"),
+    Column("reason", "reason"),
+    Column("until", "until", "until"),
+    Column("by", "by"),
+]
+_BLAME: Final = [
+    Column("node", "node", "node"),
+    Column("at", "at", "time"),
+    Column("what had happened to it", "what"),
+    Column("lost", "losses", "number"),
+    Column("causes", "causes", "counts"),
+]
+_SURPLUS: Final = [
+    Column("environment", "environment_id", "environment"),
+    Column("surplus", "surplus", "number"),
+    Column("how it came about", "story"),
+]
+_POSEIDON: Final = [
+    Column("environment", "environment_id", "environment"),
+    *(Column(name, name, "number") for name in ("target", "idle")),
+    Column("idle, it says", "believed_idle", "number"),
+    Column("used", "used", "number"),
+    Column("used, it says", "believed_used", "number"),
+    Column("difference", "drift", "drift"),
+    Column("since", "since", "time"),
+    Column("our new runners", "waiting adopted not_adopted", "others"),
+]
+_SHADOW: Final = [
+    Column("action", "kind"),
+    Column("would have been done", "would", "number"),
+    Column("done by others", "by_others", "number"),
+    Column("after", "after_s", "duration"),
+    Column("by Nomad", "by_nomad", "number"),
+    Column("too late", "too_late", "number"),
+    Column("not needed", "obsolete", "number"),
+    Column("open", "open", "number"),
+]
+_ACTIONS: Final = [
+    Column("job", "job_id", "job"),
+    Column("at", "at", "time"),
+    Column("action", "kind"),
+    Column("reason", "reason"),
+    Column("outcome", "outcome", "outcome"),
+]
+_MAX_NODES: Final = 200
+
+
+def sections(status: dict[str, Any]) -> Iterator[Element]:
+    """All sections, the most urgent first."""
+    tables = _Tables(status["at"])
+    pools = [{"environment_id": id_, **row} for id_, row in status["environments"].items()]
+    yield tables.section("pools", "Pools", "No environment is known.", _POOLS, pools, limit=None)
+    yield tables.section("holds", "Held back", "Nothing is held back.", _HOLDS, status["holds"])
+    yield tables.section("blame", "Which agent to look at", None, _BLAME, status["blame"])
+    yield tables.section("losses", "Lost lately", "Nothing was lost since the start.", _LOSSES, status["losses"])
+    if status["poseidon"] is not None:
+        yield tables.poseidon(status["poseidon"])
+    yield tables.section("surplus", "More than the target", None, _SURPLUS, status["surplus"])
+    yield tables.section("actions", "Done lately", "Nothing was done since the start.", _ACTIONS, status["actions"])
+    if status["shadow"] is not None:
+        nothing = "Dry run: nothing would have been done yet."
+        yield tables.section("shadow", "What became of it in this dry run", nothing, _SHADOW, status["shadow"])
+    yield tables.section("pauses", "Paused", "Nothing is paused.", _PAUSES, status["pauses"])
+    yield tables.section("nodes", "Nodes", "No node is known.", _NODES, status["nodes"], limit=_MAX_NODES)
+
+
+class _Tables:
+    """Makes the sections of a page that is as of `at`."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def section(
+        self,
+        name: str,
+        title: str,
+        nothing: str | None,
+        columns: list[Column],
+        rows: Rows,
+        limit: int | None = MAX_SHOWN,
+    ) -> Element:
+        """A table under its heading; in its place, if there are no rows, a sentence; where there is none, nothing."""
+        parts = self._limited(name, title, columns, rows, limit)
+        if nothing is not None:
+            parts.append(_shown(element("p", nothing, class_="nothing"), when=not rows))
+        section = _titled(name, title, *parts)
+        if not rows:
+            section.set("class", "empty")
+        return _shown(section, when=bool(rows) or nothing is not None)
+
+    def poseidon(self, document: dict[str, Any]) -> Element:
+        """Poseidon's numbers, behind the sentence that says whether there is something to be seen."""
+        rows = document["environments"]
+        is_trouble = document["problem"] is not None or any(row["lasting"] for row in rows)
+        details = element(
+            "details",
+            element("summary", document["text"]),
+            *self._limited("poseidon", "Poseidon beside us", _POSEIDON, rows, MAX_SHOWN),
+            class_="troubled" if is_trouble else None,
+            open="" if is_trouble else None,
+        )
+        return _titled("poseidon", "Poseidon beside us", details)
+
+    def _limited(self, name: str, title: str, columns: list[Column], rows: Rows, limit: int | None) -> list[Element]:
+        """A table of so many rows at most, and how many more there are."""
+        shown = table(name, title, columns, rows[:limit], self._at)
+        shown.set("data-most", str(limit or ""))
+        left_out = len(rows) - limit if limit is not None else 0
+        more = element("p", f"and {left_out} more", class_="more")
+        return [_shown(shown, when=bool(rows)), _shown(more, when=left_out > 0)]
+
+
+def _titled(name: str, title: str, *parts: Element) -> Element:
+    return element("section", element("h2", title, id=f"{name}-title"), *parts, aria_labelledby=f"{name}-title")
+
+
+def _shown(part: Element, *, when: bool) -> Element:
+    if not when:
+        part.set("hidden", "")
+    return part
