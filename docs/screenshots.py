@@ -21,8 +21,8 @@ FOLDER: Final = Path(__file__).parent
 PORT: Final = 8647
 URL: Final = f"http://127.0.0.1:{PORT}"
 _PATIENCE_S: Final = 180.0
-_WIDE: Final = (1280, 1000)
-_PHONE: Final = (390, 1400)
+_WIDE: Final = (1280, 1200)
+_PHONE: Final = (390, 1500)
 
 Status = dict[str, Any]
 
@@ -38,7 +38,7 @@ def main() -> None:
             time.sleep(4)  # the charts show some seconds of peace
             shoot(driver, "page-before")
             wait_for(is_in_trouble)
-            time.sleep(1)
+            time.sleep(3)  # the charts too show it
             shoot(driver, "page-during")
             shoot(driver, "page-phone", size=_PHONE)
             wait_for(lambda status: bool(status["actions"]) and is_full(status) and is_at_rest(status))

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from poseidon_reconciler.core.status import POOL_STATES
-from poseidon_reconciler.markup.elements import Element, element
-from poseidon_reconciler.observe.web.cells import Column, table
-from poseidon_reconciler.observe.web.status import MAX_SHOWN
+from poseidon_reconciler.markup.elements import Child, Element, element
+from poseidon_reconciler.observe.web.cells import Column, clock, table
 
 Rows = list[dict[str, Any]]
 
@@ -93,6 +92,9 @@ _ACTIONS: Final = [
     Column("reason", "reason"),
     Column("outcome", "outcome", "outcome"),
 ]
+# A page is not read beyond these; the API has more.
+_MAX_HOLDS: Final = 10
+_MAX_SHOWN: Final = 20
 _MAX_NODES: Final = 200
 
 
@@ -101,7 +103,7 @@ def sections(status: dict[str, Any]) -> Iterator[Element]:
     tables = _Tables(status["at"])
     pools = [{"environment_id": id_, **row} for id_, row in status["environments"].items()]
     yield tables.section("pools", "Pools", "No environment is known.", _POOLS, pools, limit=None)
-    yield tables.section("holds", "Held back", "Nothing is held back.", _HOLDS, status["holds"])
+    yield tables.section("holds", "Held back", "Nothing is held back.", _HOLDS, status["holds"], limit=_MAX_HOLDS)
     yield tables.section("blame", "Which agent to look at", None, _BLAME, status["blame"])
     yield tables.section("losses", "Lost lately", "Nothing was lost since the start.", _LOSSES, status["losses"])
     if status["poseidon"] is not None:
@@ -128,7 +130,7 @@ class _Tables:
         nothing: str | None,
         columns: list[Column],
         rows: Rows,
-        limit: int | None = MAX_SHOWN,
+        limit: int | None = _MAX_SHOWN,
     ) -> Element:
         """A table under its heading; in its place, if there are no rows, a sentence; where there is none, nothing."""
         parts = self._limited(name, title, columns, rows, limit)
@@ -142,13 +144,15 @@ class _Tables:
     def poseidon(self, document: dict[str, Any]) -> Element:
         """Poseidon's numbers, behind the sentence that says whether there is something to be seen."""
         rows = document["environments"]
-        is_trouble = document["problem"] is not None or any(row["lasting"] for row in rows)
+        differs = any(row["lasting"] for row in rows)
+        is_trouble = differs or document["problem"] is not None
+        asked: list[Child] = [" As of ", clock(document["at"], self._at), "."] if document["at"] is not None else []
         details = element(
             "details",
-            element("summary", document["text"]),
-            *self._limited("poseidon", "Poseidon beside us", _POSEIDON, rows, MAX_SHOWN),
+            element("summary", element("span", document["text"]), element("small", *asked)),
+            *self._limited("poseidon", "Poseidon beside us", _POSEIDON, rows, _MAX_SHOWN),
             class_="troubled" if is_trouble else None,
-            open="" if is_trouble else None,
+            open="" if differs else None,
         )
         return _titled("poseidon", "Poseidon beside us", details)
 

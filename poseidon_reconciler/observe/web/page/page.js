@@ -147,14 +147,18 @@ const filter = (() => {
 
 // --- Poseidon beside us ----------------------------------------------------------------------------------------------
 
-function showPoseidon({ text, problem, environments }) {
+let poseidonDiffers = false;
+
+function showPoseidon({ at, text, problem, environments }) {
   const details = tables.poseidon.closest("details");
-  const summary = details.querySelector("summary");
-  const isTrouble = problem !== null || environments.some((row) => row.lasting);
+  const [said, asked] = ["span", "small"].map((tag) => details.querySelector(tag));
+  const differs = environments.some((row) => row.lasting);
   // Opened once when it begins: whoever closes it has seen it.
-  if (isTrouble && !details.classList.contains("troubled")) details.open = true;
-  details.classList.toggle("troubled", isTrouble);
-  if (summary.textContent !== readable(text)) summary.textContent = readable(text);
+  if (differs && !poseidonDiffers) details.open = true;
+  poseidonDiffers = differs;
+  details.classList.toggle("troubled", differs || problem !== null);
+  said.textContent = readable(text);
+  asked.replaceChildren(...(at === null ? [] : [" As of ", clock(at), "."]));
   fill(tables.poseidon, environments);
 }
 
