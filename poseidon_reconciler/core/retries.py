@@ -1,7 +1,8 @@
 """Actions that did not come about, and when each may be decided on again.
 
 What fails once mostly fails again at once: a token without rights, a server without a leader. The waits double for each
-kind of action of an environment, so that one that cannot succeed costs little, and end with the first success.
+kind of action of an environment, so that one that cannot succeed costs little, and end with the first success. What
+fails together fails once: jobs that are to be protected before the agents return must not wait for each other.
 """
 
 from __future__ import annotations
@@ -66,14 +67,19 @@ class Retries:
 
     def __init__(self) -> None:
         self._waiting: list[Waiting] = []
-        self._failures: dict[tuple[str, ActionKind], int] = {}
+        # How often it failed, and until when another failure counts as the same one.
+        self._failures: dict[tuple[str, ActionKind], tuple[int, float]] = {}
         self._order = itertools.count()
 
     def failed(self, action: Action, detail: str, now: float, *, repeat: bool) -> None:
         """Lets an action wait before it may be decided on again, or is to be repeated as it was."""
         key = (action.environment_id, action.kind)
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        failures, same_until = self._failures.get(key, (0, now))
+        is_another = now >= same_until
+        failures += is_another
         wait_s = min(_FIRST_WAIT_S * 2 ** min(failures - 1, 30), _LONGEST_WAIT_S)
+        if is_another:
+            self._failures[key] = (failures, now + wait_s)
         heapq.heappush(self._waiting, Waiting(now + wait_s, next(self._order), action, detail, now, repeat))
 
     def succeeded(self, action: Action) -> None:

@@ -55,7 +55,7 @@ class Served:
         self.synced = True
         self.trouble: str | None = None
         self.poseidon: PoseidonView | None = None
-        self.shadow = Shadow(bench.core) if bench.core.planner.imagines else None
+        self.shadow = Shadow(bench.core) if bench.core.planner.desk.imagines else None
         self.pausing = BenchPausing(bench)
         source = Source(
             core=bench.core,
@@ -164,7 +164,7 @@ def eventful(**more: Any) -> Served:
     wanted, a node that was away, a loss, and a Poseidon that believes in a runner that is dead.
     """
     bench = bench_with_pool(5, target=3)
-    bench.core.planner.imagines = True
+    bench.core.planner.desk.imagines = True
     served = Served(bench, **more)
     bench.feed(node(node_id(1), "down", index=400))
     bench.feed(node(node_id(1), "ready", index=401), after_s=8)
