@@ -91,10 +91,12 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 
 def shoot(driver: webdriver.Chrome, name: str, *, size: tuple[int, int] = _WIDE, dark: bool = False) -> None:
-    """Writes the picture of the page as it is now."""
+    """Writes the picture of the page as it is now, as far down as the size goes or the page does."""
     width, height = size
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == _PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    lowest = driver.execute_script("return document.querySelector('footer').getBoundingClientRect().bottom + 24")
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**metrics, "height": min(height, round(lowest))})
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
     driver.save_screenshot(str(FOLDER / f"{name}.png"))

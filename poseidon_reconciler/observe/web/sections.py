@@ -154,7 +154,10 @@ class _Tables:
             class_="troubled" if is_trouble else None,
             open="" if differs else None,
         )
-        return _titled("poseidon", "Poseidon beside us", details)
+        section = _titled("poseidon", "Poseidon beside us", details)
+        if not is_trouble:
+            section.set("class", "empty")
+        return section
 
     def _limited(self, name: str, title: str, columns: list[Column], rows: Rows, limit: int | None) -> list[Element]:
         """A table of so many rows at most, and how many more there are."""

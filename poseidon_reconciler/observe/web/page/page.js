@@ -156,10 +156,12 @@ function showPoseidon({ at, text, problem, environments }) {
   // Opened once when it begins: whoever closes it has seen it.
   if (differs && !poseidonDiffers) details.open = true;
   poseidonDiffers = differs;
-  details.classList.toggle("troubled", differs || problem !== null);
+  const isTrouble = differs || problem !== null;
+  details.classList.toggle("troubled", isTrouble);
   said.textContent = readable(text);
   asked.replaceChildren(...(at === null ? [] : [" As of ", clock(at), "."]));
   fill(tables.poseidon, environments);
+  details.closest("section").classList.toggle("empty", !isTrouble);
 }
 
 // --- charts ---------------------------------------------------------------------------------------------------------
