@@ -12,9 +12,11 @@ from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
 from poseidon_reconciler.app.demo.stage import Setting, Stage
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import Settings
+from poseidon_reconciler.config.observing import HttpSettings, TelemetrySettings
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.policy import PoolPolicy
+from tests.observe.telemetry.receiver import receiving
 
 PEACEFUL = Setting(
     DEMO_SCENARIOS["restart-together-2s"], Settings(), poseidon=False, runners=2, speed=10.0
@@ -47,6 +49,17 @@ async def test_frames_are_shown_from_the_beginning_to_the_end() -> None:
     assert outcome.is_good
     assert elapsed == sorted(elapsed)
     assert elapsed[-1] > 15
+
+
+async def test_no_collector_hears_of_a_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with receiving() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.address)
+        settings = Settings(
+            http=HttpSettings(listen="127.0.0.1:0"), telemetry=TelemetrySettings(endpoint=receiver.address)
+        )
+        # At its end it would send what is left.
+        assert (await Stage(replace(PEACEFUL, settings=settings, page=True)).run(lambda: None)).is_good
+        assert receiver.requests == 0
 
 
 async def test_a_reconciler_that_ends_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
