@@ -198,8 +198,9 @@ class Api:
         return outcome
 
     async def stop_allocation(self, job_id: str, allocation_id: str) -> Outcome[int]:
-        """Has an allocation of a job stopped and placed anew; needs the right `alloc-lifecycle`. Returns the write's index;
-        nothing settles a lost answer.
+        """Has an allocation of a job stopped and placed anew; needs the right `alloc-lifecycle`.
+
+        Returns the write's index; nothing settles a lost answer.
         """
         return await self._write(job_id, Request("post", "allocation", (_quoted(allocation_id), "stop")), _read_stopped)
 

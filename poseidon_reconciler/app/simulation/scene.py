@@ -16,6 +16,7 @@ from poseidon_reconciler.app.simulation.mishaps import MISHAPS
 from poseidon_reconciler.app.simulation.stage import Mishap
 from poseidon_reconciler.app.simulation.weather import Weather
 from poseidon_reconciler.app.simulation.wire import Connection
+from poseidon_reconciler.app.simulation.wishes import reloaded
 from poseidon_reconciler.twin import poseidon_jobs as pj
 from poseidon_reconciler.twin.cluster import Cluster, default_nodes
 from poseidon_reconciler.twin.events import Buffer
@@ -151,7 +152,10 @@ class Scene:
     def _mend_clients(self) -> None:
         for number, place in enumerate(self._places):
             place.weather.troubles.clear()
+            self.reload(str(number), anew=False)
             self.start(str(number))
+            for environment in list(place.pauses):
+                self._lives[str(number)].resume(environment)
         self._hindrances.clear()
         self.servers_changed()
         self.hinder_poseidon("", begins=False)
@@ -203,6 +207,24 @@ class Scene:
 
     def step_clock(self, place: str, step_s: float) -> None:
         self._places[int(place)].skew_s += step_s
+        self._places[int(place)].clock_set_at = self.cluster.now
+
+    def pause(self, environment: str | None, for_s: float | None) -> None:
+        for life in self._lives.values():
+            if not life.ending:
+                life.pause(environment, for_s)
+
+    def resume(self, environment: str | None) -> None:
+        for life in self._lives.values():
+            if not life.ending:
+                life.resume(environment)
+
+    def reload(self, place: str, *, anew: bool) -> None:
+        here, life = self._places[int(place)], self._lives.get(place)
+        wishes = reloaded(self.course.settings, self.course.pools, self.rng) if anew else self.course.settings
+        here.settings = wishes.model_copy(update={"state_dir": here.settings.state_dir})
+        if life is not None and not life.ending:
+            life.change_policy(here.settings.policy())
 
     def hinder_poseidon(self, why: str, *, begins: bool) -> None:
         hindered = bool(self._hindrances)
