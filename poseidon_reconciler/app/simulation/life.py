@@ -87,6 +87,7 @@ class Place:
     Attributes:
         settings: among them its state directory, if it has one.
         skew_s: how far its clock is ahead of the cluster's; `clock_set_at`: when that was last changed.
+        policy: what is wanted here, and `told_at`: when somebody last said so.
         pauses: what somebody has paused here, by environment, and when; they survive a reconciler that has a state
             directory.
     """
@@ -94,10 +95,11 @@ class Place:
     def __init__(self, name: str, settings: Settings, weather: Weather, rng: Random, *, skew_s: float) -> None:
         self.name = name
         self.settings = settings
+        self.policy = settings.policy()
         self.weather = weather
         self.rng = rng
         self.skew_s = skew_s
-        self.clock_set_at = 0.0
+        self.clock_set_at = self.told_at = 0.0
         self.pauses: dict[str | None, tuple[Pause, float]] = {}
 
 

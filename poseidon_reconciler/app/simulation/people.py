@@ -148,6 +148,11 @@ def add_runners(stage: Stage, mishap: Mishap) -> None:
 
 
 def resize(stage: Stage, mishap: Mishap) -> None:
+    """Somebody wants another size of a pool: from Poseidon, or from Nomad while Poseidon does not know the pool."""
+    number, poseidon = int(mishap.target), stage.poseidon
+    if poseidon is not None and poseidon.up and number in poseidon.pools and stage.cluster.has_leader:
+        poseidon.resize(number, int(mishap.value))
+        return
     template = stage.cluster.state.jobs.get(("default", f"template-{mishap.target}"))
     if template is not None and stage.cluster.has_leader:
         size = str(int(mishap.value))

@@ -93,6 +93,8 @@ class Promises:
         except TooFastError as error:
             raise BrokenError(6, str(error)) from None
         for deed in deeds:
+            if deed.policy != life.place.policy and deed.at > life.place.told_at:
+                raise BrokenError(2, f"{deed.action.kind} {deed.action.job_id} was decided on by wishes of the past")
             match deed.action.kind:
                 case "create-runner":
                     self._poison.decided(deed)

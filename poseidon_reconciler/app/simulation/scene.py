@@ -162,6 +162,15 @@ class Scene:
         if self.poseidon is not None:
             self.poseidon.up = True
             self.poseidon.stop_claims()
+            self._agree_on_targets(self.poseidon)
+
+    def _agree_on_targets(self, poseidon: Poseidon) -> None:
+        """After a restore Poseidon may want other sizes than its jobs say, and it would never notice by itself."""
+        for pool in poseidon.pools.values():
+            job = self.cluster.state.jobs.get(("default", pj.environment_id(pool.number)))
+            told = pj.config_of(dict(job.spec)).get("prewarmingPoolSize") if job is not None else None
+            if told is not None and told.isdecimal():
+                pool.job = pj.with_config(pool.job, prewarmingPoolSize=told)
 
     # -- servers -----------------------------------------------------------------------------------------------------
 
@@ -223,8 +232,9 @@ class Scene:
         here, life = self._places[int(place)], self._lives.get(place)
         wishes = reloaded(self.course.settings, self.course.pools, self.rng) if anew else self.course.settings
         here.settings = wishes.model_copy(update={"state_dir": here.settings.state_dir})
+        here.policy, here.told_at = here.settings.policy(), self.cluster.now
         if life is not None and not life.ending:
-            life.change_policy(here.settings.policy())
+            life.change_policy(here.policy)
 
     def hinder_poseidon(self, why: str, *, begins: bool) -> None:
         hindered = bool(self._hindrances)
