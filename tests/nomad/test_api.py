@@ -352,7 +352,12 @@ async def test_a_plan_is_no_write(nomad: FakeNomad, api: Api) -> None:
 
 async def test_nothing_is_written_once_the_view_has_become_stale(nomad: FakeNomad, api: Api) -> None:
     asked: list[str] = []
-    api.may_write = lambda job_id: bool(asked.append(job_id))
+
+    def never(job_id: str) -> bool:
+        asked.append(job_id)
+        return False
+
+    api.may_write = never
 
     outcomes = [
         await api.register({"ID": "10-x"}, enforce_index=0),
