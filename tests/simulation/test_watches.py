@@ -99,7 +99,7 @@ def test_a_claim_must_never_be_lost() -> None:
 
 
 def test_whoever_was_told_of_a_claim_waits() -> None:
-    pool = Pool(runners=6)
+    pool = Pool(runners=8)
     early = pool.deed("10-5")
     pool.claim("10-0")
     pool.stop(early)

@@ -20,8 +20,8 @@ _POLL_S: Final = 0.25
 _WARM_UP_S: Final = 60.0
 _DEREGISTRATIONS: Final = frozenset({"stop-job", "purge"})
 _DONE_TO_JOBS: Final = _DEREGISTRATIONS | {
-    "use", "protect", "resize", "give-cpu", "reregister", "evaluate", "force-evaluate", "stop-allocation", "break-image",
-    "mend-image",
+    "use", "protect", "resize", "give-cpu", "reregister", "evaluate", "force-evaluate", "stop-allocation",
+    "break-image", "mend-image",
 }  # fmt: skip
 _WORDS: Final = {
     "start": "back: {}",
