@@ -20,9 +20,8 @@ import orjson
 
 from poseidon_reconciler.app.simulation.course import course_of
 from poseidon_reconciler.app.simulation.simulation import Broken, simulate
-from poseidon_reconciler.controller import Controller
 from poseidon_reconciler.core import diagnosis, refill, surplus
-from poseidon_reconciler.core.facts import UNREACHABLE, Facts
+from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.pauses import Pauses
 from poseidon_reconciler.core.plan import Planner
@@ -101,15 +100,6 @@ def _assess_one_more(self: surplus.Surplus, environment_id: str, now: float) -> 
             excess.idle.set(wanted, now)
 
 
-def _end_of_copies_alone(self: Facts, since: float, node_status: str) -> float | None:
-    """Like the original, but for volumes."""
-    if node_status == "gone":
-        return 0.0
-    if self.job.gone is not None and node_status not in UNREACHABLE and node_status != "":
-        return max(since, self.job.gone_at) + self._ending_s
-    return since + self.job.stop_after_s + self._ending_s if self.job.stop_after_s is not None else None
-
-
 _register, _assess = Api.register, surplus.Surplus.assess
 
 
@@ -139,8 +129,7 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
     "forgets-the-target": lambda: [(Refill, "_is_too_much", lambda *_: False)],
-    "volume-ignored": lambda: [(Facts, "_exact_end", _end_of_copies_alone)],
-    "no-ceiling": lambda: [(Planner, "room_in", lambda *_: 1000)],
+    "no-ceiling": lambda: [(Refill, "room_in", lambda *_: 1000)],
     "trims-blindly": lambda: [(executor._ACTIONS, "stop-surplus", _stop_unconditionally)],
     "trims-used": lambda: [(trimming, "_why_not_idle", lambda _: None), (Api, "register", _register_stops_over)],
     "trims-after-claims": lambda: [(surplus.Surplus, "claims_settle_at", lambda *_: 0.0)],
@@ -148,7 +137,6 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "trims-at-once": lambda: [(surplus, "AT_ONCE", 1000)],
     "keeps-surplus": lambda: [(surplus.Surplus, "plan", lambda *_: [])],
     "forgets-pauses": lambda: [(Pauses, "of", _nothing)],
-    "pauses-late": lambda: [(Controller, "may_write", lambda *_: True)],
     "old-wishes": lambda: [(Reconciler, "change_policy", _nothing)],
     "no-poison": lambda: [(Poison, "of", _nothing)],
 }
