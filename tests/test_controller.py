@@ -11,6 +11,7 @@ import poseidon_reconciler.controller.loop as controller_module
 from poseidon_reconciler.controller import Ping, PolicyChanged, StreamClosed, StreamDoubt, StreamFrame
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy
 from tests.controllers import DONE, RESYNC_S, at_once, in_virtual_time, now, pool, rig
 from tests.core.builders import job, line_of, runner
@@ -495,3 +496,18 @@ async def test_each_turn_is_told_of_and_so_is_what_waits() -> None:
         assert r.controller.inputs_waiting == 0
         assert len(turns) > before > 0
         assert all(took_s >= 0 for took_s in turns)
+
+
+@pytest.mark.parametrize(("paused", "may"), [(None, False), ("10", False), ("11", True)])
+@in_virtual_time
+async def test_nothing_of_what_is_under_way_is_written_once_its_environment_is_paused(
+    paused: str | None, may: bool
+) -> None:
+    async with rig() as r:
+        await r.open()
+        assert r.controller.may_write("10")
+        r.controller.put(Pause(paused, "exam", now(), now() + 60))
+        await at_once()
+        assert r.controller.may_write("10") is may
+        await asyncio.sleep(61)
+        assert r.controller.may_write("10")

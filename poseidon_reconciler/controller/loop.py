@@ -139,10 +139,9 @@ class Controller:
         """How many inputs have not been taken in yet."""
         return self._inputs.qsize()
 
-    @property
-    def may_write(self) -> bool:
-        """Whether the view that decisions rest on is fresh, and nobody has paused everything meanwhile."""
-        return self.synced and self.core.planner.pauses.of(None, self._clock()) is None
+    def may_write(self, environment_id: str) -> bool:
+        """Whether the view that decisions rest on is fresh, and nobody has paused the environment meanwhile."""
+        return self.synced and self.core.planner.pauses.of(environment_id, self._clock()) is None
 
     async def drain(self, timeout_s: float) -> int:
         """Stops deciding and waits for the actions under way; returns how many did not end in time."""

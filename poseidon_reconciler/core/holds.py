@@ -165,8 +165,13 @@ def _about_surplus(planner: Planner, environment_id: str, now: float) -> Iterato
     until = planner.surplus.waits_until(environment_id, now)
     if until is None:
         return
-    claimed = planner.surplus.claims_settle_at(environment_id) > now
-    why = "a runner was claimed a moment ago" if claimed else "it may be claimed yet"
-    reason = f"{planner.surplus.size(environment_id)} runners more than the target, {why}"
     ends = "nobody has claimed one for long enough; idle ones are stopped then, the youngest first"
+    if planner.surplus.rounds.ready_at(environment_id) == until:
+        why = "as many as were stopped before have come again: somebody else wants more than the target"
+        ends = "the wait is over, which is longer each time; once none has come for 5m, it is short again"
+    elif planner.surplus.claims_settle_at(environment_id) > now:
+        why = "a runner was claimed a moment ago"
+    else:
+        why = "it may be claimed yet"
+    reason = f"{planner.surplus.size(environment_id)} runners more than the target, {why}"
     yield Hold(environment_id, "surplus-settling", reason, None, until, ends)

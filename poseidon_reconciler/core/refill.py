@@ -195,7 +195,7 @@ class Refill:
                 if self._is_too_much(action.environment_id):
                     # If it is there, it is too much; if the next list does not have it, it was never made.
                     desk.ledger.confirm(action.job_id, desk.model.index)
-                elif self.room_to_start() < 0:
+                elif self.room_to_start() < 0 or self.room_in(action.environment_id) < 0:
                     continue
                 elif not self.rate.take(now):
                     desk.alarm.set(self.rate.next_at())

@@ -3,7 +3,8 @@
 A node that comes back brings runners that were replaced meanwhile; two who refill at once order twice; a target is
 lowered. It does no harm but costs room, and Poseidon itself never takes a runner away. Where the policy says so, idle
 ones are stopped: the youngest, a few at a time, and never near a claim, because Poseidon claims a runner in memory
-first and marks it a moment later.
+first and marks it a moment later. Where they come again as soon as they are gone, somebody believes in another target
+than the environment's own job says: then each round waits longer than the one before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from poseidon_reconciler.core.ids import is_derived
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.pace import RateLimit
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.retries import Patience
 
 AT_ONCE: Final = 2
 
@@ -30,13 +32,16 @@ _OTHERS: Final = "ordered by others"
 
 
 class _Excess(Struct):
-    """What one pool has beyond its target. `came` counts what has come since there was none; `target` is the last."""
+    """What one pool has beyond its target. `came` counts what has come since there was none; `target` is the last;
+    `trimmed`: whether some of it was stopped since then.
+    """
 
     idle: Deficit
     came: Counter[str]
     size: int = 0
     target: int = 0
     lowered_from: int | None = None
+    trimmed: bool = False
 
 
 class Surplus:
@@ -44,6 +49,7 @@ class Surplus:
 
     Attributes:
         rate: how many may be stopped in a second.
+        rounds: how long to wait before what has come again is stopped again.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -53,6 +59,7 @@ class Surplus:
 
     def clear(self) -> None:
         """A new epoch of the cluster began."""
+        self.rounds = Patience()
         self._pools: dict[str, _Excess] = {}
         self._claimed_at: dict[str, float] = {}
 
@@ -84,7 +91,17 @@ class Surplus:
             excess.lowered_from = None
         idle = min(excess.size, max(0, pool.count("idle") - target))
         if idle != excess.idle.size:
+            self._note_round(environment_id, excess, idle, now)
             excess.idle.set(idle, now)
+
+    def _note_round(self, environment_id: str, excess: _Excess, idle: int, now: float) -> None:
+        """A round ends when all that was too much is gone; what comes then begins another."""
+        tried_at = self.rounds.tried_at(environment_id)
+        if excess.idle.size == 0 and tried_at is not None:
+            self.rounds.ended(environment_id, tried_at, now)
+        elif idle == 0 and excess.trimmed:
+            excess.trimmed = False
+            self.rounds.tried(environment_id, now)
 
     def size(self, environment_id: str) -> int:
         """How many idle and coming runners a pool has beyond its target."""
@@ -117,7 +134,7 @@ class Surplus:
         idle = self._pools[environment_id].idle
         settle_s = self._desk.policy_of(environment_id).settle_s
         lasted_at = now if idle.older_than(settle_s, now) else idle.next_at(settle_s, now)
-        ready_at = max(self.claims_settle_at(environment_id), lasted_at or now)
+        ready_at = max(self.claims_settle_at(environment_id), self.rounds.ready_at(environment_id), lasted_at or now)
         return ready_at if ready_at > now else None
 
     def plan(self, environment_id: str, now: float) -> list[Action]:
@@ -144,6 +161,7 @@ class Surplus:
                 desk.alarm.set(self.rate.next_at())
                 break
             desk.ledger.do_once("stop-surplus", job.id, job.create_index)
+            self._pools[environment_id].trimmed = True
             reason = f"{self.size(environment_id)} more than the target: {self.story(environment_id)}"
             actions.append(Action(now, "stop-surplus", environment_id, job.id, reason))
         return actions

@@ -14,6 +14,7 @@ from poseidon_reconciler.twin.cluster import Cluster, default_nodes
 from poseidon_reconciler.twin.nodes import Nodes
 from poseidon_reconciler.twin.records import JobKey
 from poseidon_reconciler.twin.scenarios import Scenario, Step
+from poseidon_reconciler.twin.tasks import TaskRun
 
 _POLL_S = 0.25
 
@@ -204,6 +205,15 @@ def _stop_allocation(player: Player, key: JobKey, _: str) -> None:
     player.cluster.nodes.migrate(living, "alloc-stop")
 
 
+def _break_image(player: Player, step: Step) -> None:
+    run = TaskRun(image="fail", message=f"Failed to pull `{step.value}`: image not found")
+    player.cluster.script.tell(f"{player.scenario.environment}-", run, prefix=True)
+
+
+def _mend_image(player: Player, _: Step) -> None:
+    player.cluster.script.forget(f"{player.scenario.environment}-")
+
+
 VERBS: Mapping[str, Callable[[Player, Step], None]] = {
     "start": _each_agent(lambda agent: agent.start()),
     "stop": _each_agent(lambda agent: agent.stop()),
@@ -220,6 +230,8 @@ VERBS: Mapping[str, Callable[[Player, Step], None]] = {
     "use": _each_job(_use),
     "protect": _each_job(_protect),
     "resize": _each_job(_resize),
+    "break-image": _break_image,
+    "mend-image": _mend_image,
     "give-cpu": _each_job(_give_cpu),
     "reregister": _each_job(_reregister),
     "evaluate": _each_job(lambda p, key, _: p.cluster.jobs.evaluate(key)),

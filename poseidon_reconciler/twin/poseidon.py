@@ -170,6 +170,13 @@ class Poseidon:
             self._order(pool, 1)
         return job_id
 
+    def resize(self, number: int, target: int) -> None:
+        """An administrator gives an environment another size of its pool."""
+        pool = self.pools[number]
+        pool.job = pj.with_config(pool.job, prewarmingPoolSize=str(target))
+        self._cluster.jobs.register(pool.job)
+        self._order(pool, target - len(pool.idle))
+
     def stop_claims(self) -> None:
         """The learners go home; runners that are in use stay so until their time is up."""
         if self._claims is not None:

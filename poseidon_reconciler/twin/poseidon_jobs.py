@@ -16,7 +16,10 @@ from poseidon_reconciler.twin.jobspec import NANOSECONDS
 
 
 class Work(Struct, frozen=True):
-    """What the container of a runner does and needs; durations in seconds, numbers of attempts as in the policies."""
+    """What the container of a runner does and needs; durations in seconds, numbers of attempts as in the policies.
+
+    `volume` is the type of the volume that each runner claims (`csi` or `host`), if it claims one; every node has room.
+    """
 
     command: tuple[str, ...] = ("sleep", "infinity")
     driver: str = "raw_exec"
@@ -30,6 +33,7 @@ class Work(Struct, frozen=True):
     max_delay_s: float = 240.0
     stop_after_s: float | None = None
     lost_after_s: float | None = None
+    volume: str = ""
     kernel: str = ""
 
 
@@ -104,6 +108,8 @@ def _default_group(work: Work) -> dict[str, Any]:
         group["StopAfterClientDisconnect"] = _nanoseconds(work.stop_after_s)
     if work.lost_after_s is not None:
         group["MaxClientDisconnect"] = _nanoseconds(work.lost_after_s)
+    if work.volume:
+        group["Volumes"] = {"workspace": {"Name": "workspace", "Type": work.volume, "Source": "workspace"}}
     return group
 
 

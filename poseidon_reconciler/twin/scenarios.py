@@ -26,7 +26,7 @@ class Step(Struct, frozen=True):
     """Something that is done, `at_s` seconds after the set-up runs.
 
     `verb` is a name from `player.VERBS`; `target` says to what: agents by `all`, their number from 1 or `of:<job>`;
-    jobs by `environment`, `runners`, `odd`, `survivors`, or the number of the runner from 1.
+    jobs by `environment` (also its image), `runners`, `odd`, `survivors`, or the number of the runner from 1.
     """
 
     at_s: float

@@ -76,6 +76,31 @@ def test_a_claim_keeps_everybody_for_a_while() -> None:
     assert stopped(bench) == [runner(4)]
 
 
+def test_what_comes_again_and_again_is_stopped_after_longer_and_longer_waits() -> None:
+    bench = bench_with_pool(2, policy=TRIM)
+    waits = []
+    for number in range(10, 15):
+        index = 100 * number
+        bench.feed(
+            job(runner(number), index=index, created=index),
+            allocation(f"a{number}", runner(number), index=index + 1, created=index + 1, node=node_id(1)),
+        )
+        came_at = bench.now
+        while runner(number) not in stopped(bench):
+            bench.wait(1)
+            holds = bench.core.holds(bench.now)
+            assert all(("come again" in hold.reason) == (number in (11, 12, 13)) for hold in holds)
+        waits.append(bench.now - came_at)
+        bench.feed(
+            job(runner(number), "dead", index=index + 9, created=index, Stop=True),
+            allocation(f"a{number}", runner(number), "complete", "stop", index=index + 9, created=index + 1),
+        )
+        if number == 13:
+            bench.wait(301)
+
+    assert waits == [10, 30, 60, 120, 10]
+
+
 def test_one_that_could_not_be_stopped_is_tried_again_later() -> None:
     bench = bench_with_pool(2, policy=TRIM)
     lower(bench, 1)

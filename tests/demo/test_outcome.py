@@ -13,7 +13,7 @@ ROW = EnvironmentRow(
 )  # fmt: skip
 GOOD = Outcome(
     scenario="restart-together", reconciled=True, environments={"10": ROW}, lost=0, protected=5, created=3,
-    removed=2, revived=1, time_to_target_s=56.8, after_last_step_s=36.8, promises_broken=[], purged=3,
+    removed=2, trimmed=4, revived=1, time_to_target_s=56.8, after_last_step_s=36.8, promises_broken=[], purged=3,
     ordered_by_alert=0, refused=0,
     peak_starting=2,
 )  # fmt: skip
@@ -52,6 +52,7 @@ def test_the_sentences_of_a_recovery() -> None:
         "The pools were full again 56.8s after the failure began, 36.8s after its last step.",
         "Dead for good: 0. Deleted by Poseidon with their allocation: 3.",
         "The reconciler protected 5, created 3, revived 1 and removed 2.",
+        "It stopped 4 idle runners above the targets.",
         "At most 2 new runners, whoever ordered them, were starting on one node.",
     ]
 

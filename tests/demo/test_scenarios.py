@@ -47,6 +47,12 @@ def test_there_is_one_for_each_disconnect_policy() -> None:
     assert policies == {"at-least", "exactly", "leave-alone"}
 
 
+def test_there_is_one_for_surplus_and_one_for_an_image_that_cannot_be_pulled() -> None:
+    assert DEMO_SCENARIOS["surplus-trimmed"].policies == {"disconnect_policy": "at-least", "surplus": "trim"}
+    verbs = [step.verb for step in DEMO_SCENARIOS["image-broken"].played.steps]
+    assert (verbs[0], verbs[-1]) == ("break-image", "mend-image")
+
+
 @pytest.mark.parametrize(
     ("name", "hint"), [("restart-togehter", "did you mean restart-together?"), ("xyz", "see demo --list")]
 )

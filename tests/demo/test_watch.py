@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from poseidon_reconciler.app.demo.watch import Watch
+from poseidon_reconciler.nomad.documents import stopped
 from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.poseidon_jobs import runner_job, with_config
 from poseidon_reconciler.twin.records import JobKey
 from poseidon_reconciler.twin.tasks import TaskRun
-from tests.demo.clusters import ENVIRONMENT, create, document, empty, fill, key, protect, revive
+from tests.demo.clusters import ENVIRONMENT, STAMP, create, document, empty, fill, key, protect, revive
 from tests.twin.labs import newest
 
 AWAY_S = 8.0
@@ -145,6 +146,55 @@ def test_a_used_runner_that_is_over_may_be_cleared_away(cluster: Cluster) -> Non
     assert agent is not None
     agent.reboot()
     cluster.jobs.deregister(key("10-0"))
+    assert watch.broken == []
+
+
+def trim(cluster: Cluster, job_id: str) -> None:
+    """What the reconciler does for `stop-surplus`."""
+    cluster.jobs.register(stopped(document(cluster, key(job_id)), STAMP))
+    for purge in (False, True):
+        cluster.jobs.deregister(key(job_id), purge=purge)
+
+
+def test_surplus_is_stopped_where_somebody_wants_that(cluster: Cluster) -> None:
+    watch = watching(cluster, surplus="trim")
+    fill(cluster, target=3, runners=5)
+    cluster.run_for(5)
+    trim(cluster, "10-3")
+    watch.look_for_surplus()
+    assert watch.broken == ["environment 10 was left with 4 idle runners, where 3 are wanted"]
+    watch.broken.clear()
+    trim(cluster, "10-4")
+    watch.look_for_surplus()
+    assert watch.broken == []
+    assert (watch.trimmed, watch.removed) == ({key("10-3"), key("10-4")}, set())
+    trim(cluster, "10-2")
+    assert watch.broken == ["10-2 was stopped as surplus, and 2 of 3 were left"]
+
+
+def test_surplus_is_stopped_where_it_is_only_to_be_reported(cluster: Cluster) -> None:
+    watch = watching(cluster)
+    fill(cluster, target=3, runners=4)
+    cluster.run_for(5)
+    trim(cluster, "10-3")
+    assert watch.broken == ["10-3 was stopped although surplus is only to be reported"]
+
+
+def test_a_runner_is_stopped_as_surplus_that_somebody_has_claimed(cluster: Cluster) -> None:
+    watch = watching(cluster, surplus="trim")
+    fill(cluster, target=3, runners=5)
+    cluster.jobs.register(with_config(dict(cluster.state.jobs[key("10-4")].spec), used="true"))
+    cluster.run_for(5)
+    trim(cluster, "10-4")
+    assert watch.broken == ["10-4 was stopped as surplus although it was in use"]
+
+
+def test_whoever_stops_surplus_cannot_know_who_has_left_a_moment_before(cluster: Cluster) -> None:
+    watch = watching(cluster, others={key("10-0")}, surplus="trim")
+    fill(cluster, target=3, runners=4)
+    cluster.run_for(5)
+    cluster.jobs.deregister(key("10-0"), purge=True)
+    trim(cluster, "10-3")
     assert watch.broken == []
 
 

@@ -20,15 +20,19 @@ import orjson
 
 from poseidon_reconciler.app.simulation.course import course_of
 from poseidon_reconciler.app.simulation.simulation import Broken, simulate
-from poseidon_reconciler.core import diagnosis, refill
+from poseidon_reconciler.core import diagnosis, refill, surplus
 from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
+from poseidon_reconciler.core.pauses import Pauses
 from poseidon_reconciler.core.plan import Planner
+from poseidon_reconciler.core.poison import Poison
+from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.refill import Refill
 from poseidon_reconciler.core.snapshots import SnapshotReader
-from poseidon_reconciler.nomad import creating, documents, protecting, repairing
+from poseidon_reconciler.nomad import creating, documents, executor, protecting, repairing, trimming
 from poseidon_reconciler.nomad.api import Api
+from poseidon_reconciler.nomad.execution import Executed, Task, Tools
 from poseidon_reconciler.nomad.outcomes import Outcome
 from poseidon_reconciler.nomad.transport import Request
 from poseidon_reconciler.policy import PoolPolicy
@@ -41,7 +45,7 @@ async def register_over(api: Api, document: documents.Document, *, enforce_index
         body = {"Job": document, "EnforceIndex": True, "JobModifyIndex": enforce_index}
     else:
         body = {"Job": document}
-    return await api._write(Request("post", "jobs", body=orjson.dumps(body)))
+    return await api._write(document["ID"], Request("post", "jobs", body=orjson.dumps(body)))
 
 
 def _in_the_task(job: documents.Document, stamp: documents.Stamp) -> documents.Document:
@@ -74,6 +78,31 @@ def _facts_at_least(self: diagnosis.Diagnosis, job: Job, now: float) -> Facts:
     return facts
 
 
+async def _stop_unconditionally(tools: Tools, task: Task) -> Executed:
+    for purge in (False, True):
+        await tools.api.deregister(task.action.job_id, purge=purge)
+    return task.done("stopped and purged")
+
+
+async def _register_stops_over(api: Api, document: documents.Document, *, enforce_index: int) -> Outcome[int]:
+    if document.get("Stop"):
+        return await register_over(api, document, enforce_index=0)
+    return await _register(api, document, enforce_index=enforce_index)
+
+
+def _assess_one_more(self: surplus.Surplus, environment_id: str, now: float) -> None:
+    _assess(self, environment_id, now)
+    excess = self._pools.get(environment_id)
+    if excess is not None:
+        idle = self._desk.diagnosis.pools[environment_id].count("idle")
+        wanted = min(idle, max(0, idle - excess.target + 1))
+        if wanted != excess.idle.size:
+            excess.idle.set(wanted, now)
+
+
+_register, _assess = Api.register, surplus.Surplus.assess
+
+
 def _nothing(*_: Any, **__: Any) -> None:
     """In place of what is to be left out."""
 
@@ -100,13 +129,29 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
     "forgets-the-target": lambda: [(Refill, "_is_too_much", lambda *_: False)],
+    "no-ceiling": lambda: [(Refill, "room_in", lambda *_: 1000)],
+    "trims-blindly": lambda: [(executor._ACTIONS, "stop-surplus", _stop_unconditionally)],
+    "trims-used": lambda: [(trimming, "_why_not_idle", lambda _: None), (Api, "register", _register_stops_over)],
+    "trims-after-claims": lambda: [(surplus.Surplus, "claims_settle_at", lambda *_: 0.0)],
+    "trims-below-target": lambda: [(surplus.Surplus, "assess", _assess_one_more)],
+    "trims-at-once": lambda: [(surplus, "AT_ONCE", 1000)],
+    "keeps-surplus": lambda: [(surplus.Surplus, "plan", lambda *_: [])],
+    "forgets-pauses": lambda: [(Pauses, "of", _nothing)],
+    "old-wishes": lambda: [(Reconciler, "change_policy", _nothing)],
+    "no-poison": lambda: [(Poison, "of", _nothing)],
 }
 """By name: what is replaced by what."""
 
 
+def _change(target: object, attribute: str, new: Any) -> Any:
+    if isinstance(target, dict):
+        return mock.patch.dict(target, {attribute: new})
+    return mock.patch.object(target, attribute, new)
+
+
 def first_found(name: str, seeds: Iterable[int]) -> tuple[int, Broken] | None:
     """The first of the seeds that breaks a promise under a mutation, and which one."""
-    changes = [mock.patch.object(target, attribute, new) for target, attribute, new in MUTATIONS[name]()]
+    changes = [_change(*change) for change in MUTATIONS[name]()]
     for change in changes:
         change.start()
     try:

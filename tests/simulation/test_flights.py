@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from poseidon_reconciler.app.flight import FlightRecorder
 from poseidon_reconciler.app.simulation.course import course_of
@@ -48,7 +49,10 @@ def journal(steps: list[Step]) -> list[bytes]:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_flight_decides_the_same_again(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     witness = Witness(monkeypatch)
-    assert simulate(course_of(seed)).broken is None
+    course = course_of(seed)
+    # A flight is decided again by one policy.
+    mishaps = tuple(mishap for mishap in course.mishaps if mishap.kind != "reload")
+    assert simulate(replace(course, mishaps=mishaps)).broken is None
 
     assert witness.lives
     for number, (life, ring, steps) in enumerate(witness.lives):

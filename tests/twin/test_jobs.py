@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from poseidon_reconciler.twin.documents import job_document
 from poseidon_reconciler.twin.jobs import Refused
-from poseidon_reconciler.twin.poseidon_jobs import runner_job, with_config
+from poseidon_reconciler.twin.poseidon_jobs import Work, runner_job, with_config
 from tests.twin.labs import job_of, lab, newest, statuses, with_runner
 
 
@@ -108,6 +109,46 @@ def test_a_stop_keeps_the_job_and_a_purge_does_not() -> None:
     )
     assert purged not in cluster.state.jobs
     assert statuses(cluster, stopped) == statuses(cluster, purged) == ["complete/stop"]
+
+
+def test_a_job_that_is_registered_as_stopped_ends_and_can_be_cleared_away() -> None:
+    cluster = lab(version="1.10.5")
+    key = with_runner(cluster)
+    job = job_of(cluster, key)
+    cluster.jobs.register({**job.spec, "Stop": True}, enforce_index=True, job_modify_index=job.job_modify_index)
+    first, second = cluster.log[-2:]
+    (told,) = first.events
+    assert (told.topic, told.type, job_document(job_of(cluster, key))["Stop"]) == ("Job", "JobRegistered", True)
+    assert [(event.topic, event.type) for event in second.events] == [("Evaluation", "JobRegistered")]
+    cluster.run_for(3)
+    assert (job_of(cluster, key).status, job_of(cluster, key).version) == ("dead", 1)
+    assert statuses(cluster, key) == ["complete/stop"]
+    assert all(local.dead for agent in cluster.agents.values() for local in agent.local.values())
+
+    for purge in (False, True):
+        cluster.jobs.deregister(key, purge=purge)
+        told = cluster.log[-2].events[0]
+        assert (told.topic, told.type) == ("Job", "JobDeregistered")
+    assert key not in cluster.state.jobs
+
+
+def test_somebody_who_claims_a_job_that_was_registered_as_stopped_comes_too_late_or_first() -> None:
+    cluster = lab()
+    key = with_runner(cluster)
+    job = job_of(cluster, key)
+    cluster.jobs.register(with_config(dict(job.spec), used="true"))
+    with pytest.raises(Refused, match="conflicting job modify index"):
+        cluster.jobs.register({**job.spec, "Stop": True}, enforce_index=True, job_modify_index=job.job_modify_index)
+    cluster.run_for(3)
+    assert statuses(cluster, key) == ["running/run"]
+
+
+def test_a_runner_may_claim_a_volume_which_every_node_has() -> None:
+    cluster = lab()
+    key = with_runner(cluster, Work(volume="csi"))
+    assert statuses(cluster, key) == ["running/run"]
+    (group, _) = job_document(job_of(cluster, key))["TaskGroups"]
+    assert group["Volumes"]["workspace"]["Type"] == "csi"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poseidon_reconciler.twin.player import VERBS, Player, cluster_for
-from poseidon_reconciler.twin.poseidon_jobs import config_of
+from poseidon_reconciler.twin.poseidon_jobs import Work, config_of
 from poseidon_reconciler.twin.scenarios import SCENARIOS, Scenario, Step
 from tests.twin.labs import lab, newest, statuses, with_runner
 
@@ -65,3 +65,17 @@ def test_agents_may_be_cut_off_and_lose_their_disks() -> None:
     ready = [node.spec.name for node in played.cluster.state.nodes.values() if node.status == "ready"]
     assert sorted(ready) == ["agent-1", "agent-2", "agent-3"]
     assert len(played.cluster.state.nodes) == 4
+
+
+def test_an_image_that_cannot_be_pulled_lets_new_runners_fail_until_it_can() -> None:
+    work = Work(restarts=0, reschedules=0)
+    steps = (
+        Step(1.0, "break-image", "environment", "openhpi/java:21"), Step(2.0, "add-runner"),
+        Step(6.0, "mend-image", "environment"), Step(7.0, "add-runner"),
+    )  # fmt: skip
+    scenario = Scenario("image", "", steps, runners=1, work=work, duration_s=12.0)
+    player = Player(cluster_for(scenario), scenario).play()
+    newest = [player.cluster.state.allocations_of(key)[-1] for key in player.runners]
+    assert [allocation.client_status for allocation in newest] == ["running", "failed", "running"]
+    (events,) = [state.events for state in newest[1].task_states.values()]
+    assert any("Failed to pull `openhpi/java:21`" in str(event) for event in events)

@@ -18,7 +18,7 @@ class Outcome(Struct, frozen=True):
     Attributes:
         reconciled: whether there was a reconciler.
         lost: jobs, environments' own too, that were dead for good although nobody had stopped them.
-        protected, created, removed, revived: what the reconciler did to how many jobs.
+        protected, created, removed, trimmed, revived: what the reconciler did to how many jobs.
         time_to_target_s: from the beginning of the failure until all pools were full for good; None if they are not.
         after_last_step_s: the same from the failure's last step on; 0 if they were full before it.
         promises_broken: each in words.
@@ -35,6 +35,7 @@ class Outcome(Struct, frozen=True):
     protected: int
     created: int
     removed: int
+    trimmed: int
     revived: int
     time_to_target_s: float | None
     after_last_step_s: float | None
@@ -79,6 +80,8 @@ class Outcome(Struct, frozen=True):
         if self.reconciled:
             repaired = f"created {self.created}, revived {self.revived} and removed {self.removed}"
             yield f"The reconciler protected {self.protected}, {repaired}."
+            if self.trimmed:
+                yield f"It stopped {self.trimmed} idle runners above the targets."
         if self.ordered_by_alert:
             yield f"Poseidon's alert ordered {self.ordered_by_alert} runners at once."
         if self.refused:

@@ -20,7 +20,8 @@ _POLL_S: Final = 0.25
 _WARM_UP_S: Final = 60.0
 _DEREGISTRATIONS: Final = frozenset({"stop-job", "purge"})
 _DONE_TO_JOBS: Final = _DEREGISTRATIONS | {
-    "use", "protect", "resize", "give-cpu", "reregister", "evaluate", "force-evaluate", "stop-allocation"
+    "use", "protect", "resize", "give-cpu", "reregister", "evaluate", "force-evaluate", "stop-allocation",
+    "break-image", "mend-image",
 }  # fmt: skip
 _WORDS: Final = {
     "start": "back: {}",
@@ -38,6 +39,8 @@ _WORDS: Final = {
     "use": "used by hand: {}",
     "protect": "given a new version by hand: {}",
     "resize": "resized to {value}: {}",
+    "break-image": "its image `{value}` cannot be pulled any more: {}",
+    "mend-image": "its image can be pulled again: {}",
     "give-cpu": "given {value} MHz: {}",
     "reregister": "registered with the command `{value}`: {}",
     "evaluate": "evaluated: {}",

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.policy import quoted
+from poseidon_reconciler.twin.poseidon_jobs import Work
 from poseidon_reconciler.twin.runner import AgentPace
 from poseidon_reconciler.twin.scenarios import LAB, SCENARIOS, Scenario, Step
 
@@ -36,7 +37,7 @@ class DemoScenario(Struct, frozen=True):
         second: whether there is another environment, with a pool half as large.
         full: whether the machines have no room to spare.
         disconnect: the block of that name in every job, if there is one.
-        disconnect_policy: the policy that it is about, if it is about one.
+        disconnect_policy, surplus: the policies that it is about, if it is about one.
     """
 
     name: str
@@ -48,6 +49,13 @@ class DemoScenario(Struct, frozen=True):
     full: bool = False
     disconnect: dict[str, Any] | None = None
     disconnect_policy: DisconnectPolicy | None = None
+    surplus: Literal["report", "trim"] | None = None
+
+    @property
+    def policies(self) -> dict[str, str]:
+        """What it wants of every pool, by the names of the settings."""
+        wanted = {"disconnect_policy": self.disconnect_policy, "surplus": self.surplus}
+        return {name: value for name, value in wanted.items() if value is not None}
 
     def scenes(self, runners: int | None) -> list[Scenario]:
         """What is played on each environment, on machines that have room for all; `runners`: the first one's target."""
@@ -154,6 +162,22 @@ _ALL: Final = (
         second=False,
     ),
     DemoScenario(
+        "image-broken",
+        "An image cannot be pulled for a minute: what is created fails at once, and is tried less and less often.",
+        Scenario(
+            "image-broken",
+            "",
+            (
+                Step(5.0, "break-image", "environment", "openhpi/java:21"),
+                *(Step(8.0, "purge", str(number)) for number in range(1, 4)),
+                Step(70.0, "mend-image", "environment"),
+            ),
+            work=Work(restarts=0, reschedules=0),
+        ),
+        runners=12,
+        fixed=True,
+    ),
+    DemoScenario(
         "gc",
         "Dead runners are collected, which hardly leaves a trace in the event stream; then a machine is lost.",
         SCENARIOS["gc"],
@@ -173,6 +197,14 @@ _ALL: Final = (
         _made("at-least", *_away("cut", "heal", 75.0, "1")),
         disconnect={"LostAfter": 3600 * _SECOND, "Replace": False},
         disconnect_policy="at-least",
+    ),
+    DemoScenario(
+        "surplus-trimmed",
+        "A client is cut off for 75 s and comes back with runners that were replaced meanwhile: what is too much goes.",
+        _made("surplus-trimmed", *_away("cut", "heal", 75.0, "1")),
+        disconnect={"LostAfter": 3600 * _SECOND, "Replace": False},
+        disconnect_policy="at-least",
+        surplus="trim",
     ),
     DemoScenario(
         "exactly",

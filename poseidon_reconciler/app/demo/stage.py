@@ -76,8 +76,8 @@ class Setting(Struct, frozen=True):
     def effective_settings(self) -> Settings:
         """The settings under the scenario's policy; nothing of the demo is kept on the disk, or sent to a collector."""
         environments = dict(self.settings.environments)
-        if self.scenario.disconnect_policy is not None:
-            changed = {"disconnect_policy": self.scenario.disconnect_policy}
+        if self.scenario.policies:
+            changed = self.scenario.policies
             for id_ in (str(scene.environment) for scene in self.scenes):
                 environments[id_] = self.settings.policy().for_environment(id_).model_copy(update=changed)
         changes = {"environments": environments, "state_dir": None, "telemetry": TelemetrySettings()}
@@ -215,6 +215,7 @@ class Stage:
         assert self.running is not None
         if not follower.done():
             await self._agree(self.running, server)
+            self.watch.look_for_surplus()
             self.running.stop()
             await asyncio.wait([follower], timeout=_PATIENCE_S)
         if not follower.done():
@@ -244,7 +245,14 @@ class Stage:
             self.poseidon.stop_claims()
         if follower is None:
             return self._ending.is_over(under_way=self.poseidon.is_alarmed)
-        return follower.done() or self._ending.is_over(under_way=self.observer.under_way > 0)
+        return follower.done() or self._ending.is_over(under_way=self._is_at_work())
+
+    def _is_at_work(self) -> bool:
+        """Whether the reconciler is about to do something, or waits before it stops what is too much."""
+        if self.running is None or self.observer.under_way > 0:
+            return True
+        surplus = self.running.core.planner.surplus
+        return any(map(surplus.is_wanted, self.watch.truth.targets))
 
     # -- the outcome -------------------------------------------------------------------------------------------------
 
@@ -261,6 +269,7 @@ class Stage:
             protected=len(watch.protected),
             created=len(watch.created),
             removed=len(watch.removed),
+            trimmed=len(watch.trimmed),
             revived=len(watch.revived),
             time_to_target_s=_rounded(self._ending.full_after(self.at(self.play.first_step_s))),
             after_last_step_s=_rounded(self._ending.full_after(self.at(self.play.last_step_s))),

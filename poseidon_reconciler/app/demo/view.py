@@ -167,6 +167,7 @@ def _counts(stage: Stage) -> Text:
     watch = stage.watch
     counts = Text(
         f"protected {len(watch.protected)}  created {len(watch.created)}  removed {len(watch.removed)}"
+        f"  trimmed {len(watch.trimmed)}"
         f"  revived {len(watch.revived)}  lost {len(watch.truth.lost)}"
     )
     counts.append(f"  promises broken {len(watch.broken)}", style="bold red" if watch.broken else "")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from typing import Any, Final
 
 from poseidon_reconciler.app.demo.truth import Standing, Truth, environment_of
-from poseidon_reconciler.nomad.documents import CREATED_BY, PROTECTED, REPLACES, REVIVED, mark_of
+from poseidon_reconciler.nomad.documents import CREATED_BY, PROTECTED, REPLACES, REVIVED, STOPPED, mark_of
 from poseidon_reconciler.policy import Policy
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.events import Batch, Event
@@ -29,8 +29,8 @@ class Watch:
     Attributes:
         truth: how everything stands.
         broken: each broken promise, in words.
-        created, protected, removed, revived: the jobs that the reconciler did that to; an environment's own job that it
-            registered anew is revived too.
+        created, protected, removed, trimmed, revived: the jobs that the reconciler did that to; an environment's own
+            job that it registered anew is revived too, and a runner that was stopped as surplus is trimmed only.
         peak_starting: the most new runners that waited for their first start on one node, since the failure began.
     """
 
@@ -46,6 +46,7 @@ class Watch:
         self.created: set[JobKey] = set()
         self.protected: set[JobKey] = set()
         self.removed: set[JobKey] = set()
+        self.trimmed: set[JobKey] = set()
         self.revived: set[JobKey] = set()
         self.peak_starting = 0
         self._cluster = cluster
@@ -55,6 +56,8 @@ class Watch:
         self._replaced: Counter[str] = Counter()
         self._created_at: deque[float] = deque()
         self._ready: deque[tuple[float, int]] = deque()
+        # Who has lately ceased to be idle, and when.
+        self._left: deque[tuple[float, JobKey]] = deque()
         self._failure_index: int | None = None
         listen(cluster, self._hear)
 
@@ -67,6 +70,7 @@ class Watch:
         before = {key: self.truth.jobs.get(key) for key in map(_job_of, batch.events) if key is not None}
         self.truth.take(batch)
         self._note_ready_nodes()
+        self._note_leavers(before)
         for event in batch.events:
             self._check(event, before)
         if self._failure_index is not None:
@@ -79,7 +83,7 @@ class Watch:
             # A stop tells of the job first and of its evaluation then, a purge of the evaluation alone.
             self._deregistered(key, before.get(key))
         elif isinstance(payload, Job) and event.type == "JobRegistered":
-            self._registered(payload)
+            self._registered(payload, before.get(payload.key))
         elif isinstance(payload, Allocation):
             if payload.desired_description == UPDATING:
                 self._updated(payload.job_key)
@@ -88,11 +92,14 @@ class Watch:
 
     # -- what was written --------------------------------------------------------------------------------------------
 
-    def _registered(self, job: Job) -> None:
+    def _registered(self, job: Job, standing: Standing | None) -> None:
         """Somebody registered a version: it is ours if the keys of ours in it are others than before."""
         mark, before = mark_of(dict(job.spec)), self._mark_before(job)
         if mark == before:
             return
+        if mark.get(STOPPED) != before.get(STOPPED):
+            self.trimmed.add(job.key)
+            self._check_trim(job.key, standing)
         if mark.get(PROTECTED) != before.get(PROTECTED):
             self.protected.add(job.key)
         created = CREATED_BY in mark and CREATED_BY not in before
@@ -120,15 +127,38 @@ class Watch:
             self._broke(f"{key[1]} ran twice at once after a version of ours")
 
     def _deregistered(self, key: JobKey, standing: Standing | None) -> None:
-        if standing is None or key in self.removed or key in self._others_removed():
+        if standing is None or key in self.removed or key in self.trimmed or key in self._others_removed():
             return
         self.removed.add(key)
         if standing.is_environment:
             self._broke(f"the environment's own job {key[1]} was deregistered")
         elif standing.used and key in self.truth.containers():
             self._broke(f"{key[1]} was deregistered while it was in use")
-        elif standing.idle and self._policy.for_environment(standing.environment).surplus != "trim":
+        elif standing.idle:
             self._broke(f"{key[1]} was deregistered while it was idle")
+
+    # -- what is too much ---------------------------------------------------------------------------------------------
+
+    def _check_trim(self, key: JobKey, standing: Standing | None) -> None:
+        environment = str(environment_of(key))
+        if self._policy.for_environment(environment).surplus != "trim":
+            self._broke(f"{key[1]} was stopped although surplus is only to be reported")
+        if standing is None or not standing.idle:
+            self._broke(f"{key[1]} was stopped as surplus although it was {_what(standing)}")
+        target = self.truth.targets.get(environment, 0)
+        # Whoever decided cannot know of those who have left since.
+        known_until = self._cluster.now - self._unseen_s
+        left = {gone for at, gone in self._left if at > known_until and environment_of(gone) == environment}
+        known = self.truth.idle(environment) + len(left - self.trimmed)
+        if known < target:
+            self._broke(f"{key[1]} was stopped as surplus, and {known} of {target} were left")
+
+    def look_for_surplus(self) -> None:
+        """All is over: what was to go must have gone."""
+        for environment, target in self.truth.targets.items():
+            idle = self.truth.idle(environment)
+            if idle > target and self._policy.for_environment(environment).surplus == "trim":
+                self._broke(f"environment {environment} was left with {idle} idle runners, where {target} are wanted")
 
     # -- what may be created -----------------------------------------------------------------------------------------
 
@@ -182,9 +212,24 @@ class Watch:
         if not self._ready or self._ready[-1][1] != number:
             self._ready.append((now, number))
 
+    def _note_leavers(self, before: dict[JobKey, Standing | None]) -> None:
+        now = self._cluster.now
+        while self._left and self._left[0][0] <= now - self._unseen_s:
+            self._left.popleft()
+        for key, standing in before.items():
+            present = self.truth.jobs.get(key)
+            if standing is not None and standing.idle and (present is None or not present.idle):
+                self._left.append((now, key))
+
     def _broke(self, promise: str) -> None:
         if promise not in self.broken:
             self.broken.append(promise)
+
+
+def _what(standing: Standing | None) -> str:
+    if standing is None:
+        return "gone"
+    return "in use" if standing.used else "not idle"
 
 
 def _job_of(event: Event) -> JobKey | None:

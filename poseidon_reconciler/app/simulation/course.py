@@ -7,14 +7,14 @@ that it lacks.
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
 from poseidon_reconciler.app.simulation.mishaps import MISHAPS, Surroundings
 from poseidon_reconciler.app.simulation.stage import Mishap
-from poseidon_reconciler.config import NomadSettings, Settings
-from poseidon_reconciler.policy import PacePolicy, PoolPolicy
+from poseidon_reconciler.app.simulation.wishes import PoolPlan, settings_of
+from poseidon_reconciler.config import Settings
 from poseidon_reconciler.twin.cluster import Settings as ClusterSettings
 from poseidon_reconciler.twin.collector import Retention
 from poseidon_reconciler.twin.evaluations import Pace
@@ -27,14 +27,6 @@ VERSIONS: Final = ("1.1.2", "1.10.5", "2.0.5")
 _FIRST_ENVIRONMENT: Final = 10
 _CPU_MHZ: Final = 20
 _MOST_MISHAPS: Final = 14
-
-
-class PoolPlan(Struct, frozen=True):
-    """An environment: its number, the size of its pool, and what its runners do."""
-
-    number: int
-    target: int
-    work: Work
 
 
 class PlacePlan(Struct, frozen=True):
@@ -83,7 +75,7 @@ def course_of(seed: int) -> Course:
         cpu_mhz=_CPU_MHZ * max(1, round(jobs * rng.choice((1.0, 1.5, 3.0)) / agents + 0.5)),
         buffer_batches=rng.choice((20, 100, 100)),
         cluster=_cluster(version, servers, rng),
-        settings=_settings(pools, rng),
+        settings=settings_of(pools, rng),
         pools=pools,
         places=places,
         poseidon=_habits(rng) if rng.random() < 0.8 else None,
@@ -106,6 +98,7 @@ def _pool(number: int, version: str, rng: Random) -> PoolPlan:
         cpu_mhz=_CPU_MHZ,
         stop_after_s=stop_after_s,
         lost_after_s=lost_after_s,
+        volume=rng.choice(("", "", "", "csi", "host")),
     )
     return PoolPlan(number, rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8)), work)
 
@@ -120,32 +113,6 @@ def _cluster(version: str, servers: int, rng: Random) -> ClusterSettings:
         heartbeats=Heartbeats(min_ttl_s=rng.choice((2.0, 5.0, 10.0)), grace_s=rng.choice((1.0, 10.0))),
         retention=Retention(interval_s=rng.choice((60.0, 300.0)), jobs_s=rng.choice((60.0, 14400.0))),
     )
-
-
-def _settings(pools: tuple[PoolPlan, ...], rng: Random) -> Settings:
-    environments: dict[str, PoolPolicy] = {}
-    base = PoolPolicy(
-        lost_grace_s=rng.choice((2.0, 10.0)),
-        settle_s=rng.choice((2.0, 10.0)),
-        start_deadline_s=rng.choice((30.0, 60.0)),
-        surge=rng.choice((0, 0, 0, 1)),
-        protect=rng.random() < 0.8,
-    )
-    for pool in pools:
-        changes: dict[str, Any] = {}
-        changes["disconnect_policy"] = rng.choice(("at-least", "at-least", "exactly", "leave-alone"))
-        if changes["disconnect_policy"] == "exactly" and pool.work.stop_after_s is None:
-            changes["stop_after_s"] = rng.choice((None, 15.0))
-        environments[str(pool.number)] = base.model_copy(update=changes)
-    pace = PacePolicy(
-        storm_window_s=rng.choice((20.0, 60.0)),
-        storm_settle_s=rng.choice((5.0, 15.0)),
-        storm_max_hold_s=rng.choice((60.0, 120.0)),
-        max_starting_per_node=rng.choice((1, 2, 4)),
-        max_creates_per_second=rng.choice((1.0, 5.0)),
-    )
-    nomad = NomadSettings(resync_interval_s=rng.choice((60.0, 120.0)))
-    return Settings(nomad=nomad, pool=base, pace=pace, environments=environments)
 
 
 def _habits(rng: Random) -> Habits:

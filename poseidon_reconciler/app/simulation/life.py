@@ -16,13 +16,17 @@ from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.simulation.transport import Servers, SimulatedTransport
 from poseidon_reconciler.app.simulation.weather import Weather
 from poseidon_reconciler.app.simulation.wire import SimulatedStream, Switchboard
+from poseidon_reconciler.app.web import KeptPauses
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Controller
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.journal import Journal
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.nomad.connection import Connection
+from poseidon_reconciler.nomad.transport import Request
+from poseidon_reconciler.policy import Policy
 
 _DOUBTS: Final = frozenset({"stream-closed", "reading-lists"})
 _NOWHERE: Final = Connection("http://simulated.invalid")
@@ -34,7 +38,9 @@ class Deed(Struct, eq=False):
     Attributes:
         seen_index: the newest index that its reconciler had been told of when it decided.
         epoch: the history of the cluster that it had read.
+        policy: the policy by which it was decided.
         reads: when the servers last answered what on its behalf; 0 if from old tables.
+        paused: the writes that were sent on its behalf although somebody had paused its environment.
     """
 
     action: Action
@@ -42,7 +48,9 @@ class Deed(Struct, eq=False):
     at: float
     seen_index: int
     epoch: int
+    policy: Policy
     reads: dict[str, float] = {}
+    paused: list[Request] = []
 
 
 CURRENT: ContextVar[Deed | None] = ContextVar("CURRENT", default=None)
@@ -78,15 +86,21 @@ class Place:
 
     Attributes:
         settings: among them its state directory, if it has one.
-        skew_s: how far its clock is ahead of the cluster's.
+        skew_s: how far its clock is ahead of the cluster's; `clock_set_at`: when that was last changed.
+        policy: what is wanted here, and `told_at`: when somebody last said so.
+        pauses: what somebody has paused here, by environment, and when; they survive a reconciler that has a state
+            directory.
     """
 
     def __init__(self, name: str, settings: Settings, weather: Weather, rng: Random, *, skew_s: float) -> None:
         self.name = name
         self.settings = settings
+        self.policy = settings.policy()
         self.weather = weather
         self.rng = rng
         self.skew_s = skew_s
+        self.clock_set_at = self.told_at = 0.0
+        self.pauses: dict[str | None, tuple[Pause, float]] = {}
 
 
 class Life(Running):
@@ -110,7 +124,7 @@ class Life(Running):
         self._journal = Journal()
         self._deeds: dict[Action, Deed] = {}
         self._task: asyncio.Task[None] | None = None
-        self._transport = SimulatedTransport(world, place.weather)
+        self._transport = SimulatedTransport(world, place.weather, self._sends)
         stream = SimulatedStream(
             world,
             place.weather,
@@ -128,6 +142,9 @@ class Life(Running):
             run_id=f"{place.rng.getrandbits(48):012x}",
         )
         self._watch(self.controller)
+        if place.settings.state_dir is None:
+            place.pauses.clear()
+        self._kept_pauses = KeptPauses(self, place.settings)
 
     def _watch(self, controller: Controller) -> None:
         """Comes between the loop and its edges, which nobody else has a reason to do."""
@@ -172,6 +189,31 @@ class Life(Running):
             self._transport.dead = True
             self.synced_since = None
 
+    # -- what people tell it -----------------------------------------------------------------------------------------
+
+    def pause(self, environment_id: str | None, for_s: float | None) -> None:
+        """Somebody has everything or an environment left alone, for so long or until it is lifted."""
+        now = self.clock()
+        pause = Pause(environment_id, "maintenance", now, now + for_s if for_s is not None else None)
+        self.place.pauses[environment_id] = pause, self._loop.time()
+        self._kept_pauses.pause(pause)
+
+    def resume(self, environment_id: str | None) -> None:
+        """Somebody lifts a pause."""
+        self.place.pauses.pop(environment_id, None)
+        self._kept_pauses.resume(environment_id)
+
+    def _sends(self, request: Request) -> None:
+        deed = CURRENT.get()
+        if deed is not None and request.writes and self._is_paused(deed.action.environment_id):
+            deed.paused.append(request)
+
+    def _is_paused(self, environment_id: str) -> bool:
+        pauses = self.place.pauses
+        lasting = [pauses[key] for key in (None, environment_id) if key in pauses]
+        # At the same instant it may be on its way already.
+        return any(pause.lasts(self.clock()) and at < self._loop.time() for pause, at in lasting)
+
     # -- the edges, watched ------------------------------------------------------------------------------------------
 
     async def read(self) -> tuple[Snapshot, str]:
@@ -201,7 +243,7 @@ class Life(Running):
         now = self._loop.time()
         if self.synced_since is None:
             self.synced_since = now
-        deeds = [Deed(action, self, now, seen, self.epoch) for action in step.actions]
+        deeds = [Deed(action, self, now, seen, self.epoch, self.core.policy) for action in step.actions]
         self._deeds.update((deed.action, deed) for deed in deeds)
         self._world.stepped(self, step, self._journal.line(step), deeds)
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from poseidon_reconciler.app.simulation import happenings as do
 from poseidon_reconciler.app.simulation import people
 from poseidon_reconciler.app.simulation.stage import Happening, Mishap
+from poseidon_reconciler.app.simulation.wishes import SIZES
 
 
 class Surroundings(Struct, frozen=True):
@@ -72,6 +73,10 @@ def _environment(surroundings: Surroundings, rng: Random) -> str:
     return str(rng.choice(surroundings.environments))
 
 
+def _environment_or_all(surroundings: Surroundings, rng: Random) -> str:
+    return rng.choice(("", _environment(surroundings, rng)))
+
+
 def _nobody(_: Surroundings, __: Random) -> str:
     return ""
 
@@ -111,14 +116,17 @@ MISHAPS: Final[Mapping[str, Kind]] = {
     "hog": Kind(1, _nobody, (5, 60), people.hog),
     "image-hangs": Kind(1, _environment, (5, 60), people.image("hang")),
     "image-fails": Kind(2, _environment, (5, 60), people.image("fail")),
+    "image-spoilt": Kind(2, _environment, (60, 200), people.spoil_image),
     "exits": Kind(1, _environment, (5, 60), people.exits, (0.0, 1.0)),
     "stop-runner": Kind(1, _environment, (0, 0), people.deregister_runner(purge=False)),
     "purge-runner": Kind(1, _environment, (0, 0), people.deregister_runner(purge=True)),
     "move-runner": Kind(1, _environment, (0, 0), people.move_runner),
     "evaluate": Kind(2, _environment, (0, 0), people.evaluate_all),
-    "add-runner": Kind(1, _environment, (0, 0), people.add_runner),
-    "resize": Kind(1, _environment, (0, 0), people.resize, (0.0, 2.0, 5.0)),
+    "add-runners": Kind(2, _environment, (0, 0), people.add_runners, (1.0, 4.0)),
+    "resize": Kind(2, _environment, (0, 0), people.resize, SIZES),
     "stop-environment": Kind(1, _environment, (0, 0), people.stop_environment),
+    "pause": Kind(2, _environment_or_all, (5, 60), people.pause, (0.0, 1.0)),
+    "reload": Kind(2, _place, (5, 60), people.reload),
     "kill": Kind(4, _place, (0, 30), do.kill),
     "terminate": Kind(1, _place, (0, 30), do.terminate),
     "clock-step": Kind(1, _place, (0, 0), do.step_clock, (-5.0, 5.0)),

@@ -1,4 +1,4 @@
-"""Whether reconcilers work at a bearable pace: how much they create at a time, and whether they run in circles."""
+"""Whether reconcilers work at a bearable pace: how much they do at a time, and whether they run in circles."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from typing import Final
 
 from poseidon_reconciler.app.simulation.life import Deed, Life
+from poseidon_reconciler.core.ledger import ActionKind
 from poseidon_reconciler.twin.cluster import Cluster
 
 _WINDOW_S: Final = 5.0
@@ -13,6 +14,7 @@ _WINDOW_S: Final = 5.0
 _SLACK_S: Final = 0.001
 _CIRCLE_S: Final = 30.0
 _MOST_IN_A_CIRCLE: Final = 6
+_PACED: Final[dict[ActionKind, str]] = {"create-runner": "creations", "stop-surplus": "stops"}
 
 
 class TooFastError(Exception):
@@ -20,36 +22,34 @@ class TooFastError(Exception):
 
 
 class PaceWatch:
-    """Counts what each reconciler decides to create, and what all of them do to each job."""
+    """Counts what each reconciler decides to create and to stop, and what all of them do to each job."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._created_at: dict[Life, deque[float]] = {}
+        self._decided: dict[tuple[Life, ActionKind], deque[Deed]] = {}
         self._done_at: dict[tuple[str, str], deque[float]] = {}
 
     def decided(self, life: Life, deeds: list[Deed]) -> None:
         """A reconciler has decided. Raises `TooFastError`."""
-        pace = life.place.settings.pace
-        times = self._created_at.setdefault(life, deque())
         for deed in deeds:
-            if deed.action.kind != "create-runner":
+            kind = deed.action.kind
+            if kind not in _PACED:
                 continue
-            number = _count(times, deed.at, _WINDOW_S - _SLACK_S)
-            allowed = pace.max_creates_per_second * _WINDOW_S + max(1.0, pace.max_creates_per_second)
-            if number > allowed:
-                raise TooFastError(f"{life.name} decided on {number} creations within {_WINDOW_S:g} s")
+            lately = self._decided.setdefault((life, kind), deque())
+            lately.append(deed)
+            while lately[0].at < deed.at - _WINDOW_S + _SLACK_S:
+                lately.popleft()
+            # A rate that was changed held for what was decided before.
+            rate = max(each.policy.pace.max_creates_per_second for each in lately)
+            if len(lately) > rate * _WINDOW_S + max(1.0, rate):
+                raise TooFastError(f"{life.name} decided on {len(lately)} {_PACED[kind]} within {_WINDOW_S:g} s")
 
     def written(self, deed: Deed, job_id: str) -> None:
         """A write was carried out. Raises `TooFastError`."""
         kind = deed.action.kind
-        number = _count(self._done_at.setdefault((kind, job_id), deque()), self._cluster.now, _CIRCLE_S)
-        if number > _MOST_IN_A_CIRCLE:
-            raise TooFastError(f"{kind} {job_id} was done {number} times within {_CIRCLE_S:g} s")
-
-
-def _count(times: deque[float], now: float, window_s: float) -> int:
-    """How many times there were within the window, with this one."""
-    times.append(now)
-    while times[0] < now - window_s:
-        times.popleft()
-    return len(times)
+        times, now = self._done_at.setdefault((kind, job_id), deque()), self._cluster.now
+        times.append(now)
+        while times[0] < now - _CIRCLE_S:
+            times.popleft()
+        if len(times) > _MOST_IN_A_CIRCLE:
+            raise TooFastError(f"{kind} {job_id} was done {len(times)} times within {_CIRCLE_S:g} s")

@@ -69,6 +69,16 @@ def image(what: str) -> Happening:
     return happen
 
 
+def spoil_image(stage: Stage, mishap: Mishap) -> Undo:
+    """Somebody breaks an environment's image, and has all its idle runners made anew of it."""
+    forget = image("fail")(stage, mishap)
+    assert forget is not None
+    if stage.cluster.has_leader:
+        for job in _runners(stage, mishap.target):
+            stage.cluster.jobs.deregister(job.key, purge=True)
+    return forget
+
+
 def exits(stage: Stage, mishap: Mishap) -> Undo:
     """What starts from now on ends by itself, well or not."""
     return _tell(stage, mishap.target, TaskRun(run_s=2.0, exit_code=int(mishap.value)))
@@ -86,13 +96,18 @@ def _tell(stage: Stage, environment: str, run: TaskRun) -> Undo:
     return forget
 
 
-def _runner(stage: Stage, environment: str) -> Job | None:
-    """Any runner of an environment that nobody uses."""
-    runners = [
+def _runners(stage: Stage, environment: str) -> list[Job]:
+    """The runners of an environment that nobody uses."""
+    return [
         job
         for job in stage.cluster.state.jobs.values()
         if job.id.startswith(f"{environment}-") and pj.config_of(dict(job.spec)).get("used") != "true"
     ]
+
+
+def _runner(stage: Stage, environment: str) -> Job | None:
+    """Any of them."""
+    runners = _runners(stage, environment)
     return stage.rng.choice(runners) if runners and stage.cluster.has_leader else None
 
 
@@ -120,17 +135,24 @@ def evaluate_all(stage: Stage, mishap: Mishap) -> None:
             stage.cluster.jobs.evaluate(job.key, force_reschedule=stage.rng.random() < 0.3)
 
 
-def add_runner(stage: Stage, mishap: Mishap) -> None:
+def add_runners(stage: Stage, mishap: Mishap) -> None:
+    """Somebody orders runners who does not look what others do: another Poseidon, or a person."""
     template = stage.cluster.state.jobs.get(("default", f"template-{mishap.target}"))
     if template is None or not stage.cluster.has_leader:
         return
-    job_id = pj.runner_id(int(mishap.target), stage.rng)
     spec = pj.with_config(dict(template.spec), used="false")
     pj.config_of(spec).pop("prewarmingPoolSize", None)
-    stage.cluster.jobs.register({**spec, "ID": job_id, "Name": job_id, "Stop": False})
+    for _ in range(int(mishap.value)):
+        job_id = pj.runner_id(int(mishap.target), stage.rng)
+        stage.cluster.jobs.register({**spec, "ID": job_id, "Name": job_id, "Stop": False})
 
 
 def resize(stage: Stage, mishap: Mishap) -> None:
+    """Somebody wants another size of a pool: from Poseidon, or from Nomad while Poseidon does not know the pool."""
+    number, poseidon = int(mishap.target), stage.poseidon
+    if poseidon is not None and poseidon.up and number in poseidon.pools and stage.cluster.has_leader:
+        poseidon.resize(number, int(mishap.value))
+        return
     template = stage.cluster.state.jobs.get(("default", f"template-{mishap.target}"))
     if template is not None and stage.cluster.has_leader:
         size = str(int(mishap.value))
@@ -141,6 +163,18 @@ def stop_environment(stage: Stage, mishap: Mishap) -> None:
     key = ("default", f"template-{mishap.target}")
     if key in stage.cluster.state.jobs and stage.cluster.has_leader:
         stage.cluster.jobs.deregister(key)
+
+
+def pause(stage: Stage, mishap: Mishap) -> Undo | None:
+    """Somebody wants an environment, or everything, left alone: for a while, or until he says so."""
+    environment, expires = mishap.target or None, bool(mishap.value)
+    stage.pause(environment, mishap.for_s if expires else None)
+    return None if expires else lambda: stage.resume(environment)
+
+
+def reload(stage: Stage, mishap: Mishap) -> Undo:
+    stage.reload(mishap.target, anew=True)
+    return lambda: stage.reload(mishap.target, anew=False)
 
 
 def restart_poseidon(stage: Stage, _: Mishap) -> Undo:

@@ -11,9 +11,13 @@ from typing import Any, Final
 import orjson
 from msgspec import Struct
 
+from poseidon_reconciler.app.simulation.broken import BrokenError
 from poseidon_reconciler.app.simulation.life import Deed, Life
 from poseidon_reconciler.app.simulation.pace import PaceWatch, TooFastError
-from poseidon_reconciler.app.simulation.truth import TEMPLATE, Standing, Truth, environment_of
+from poseidon_reconciler.app.simulation.poison import PoisonWatch
+from poseidon_reconciler.app.simulation.trims import TrimWatch
+from poseidon_reconciler.app.simulation.truth import NAMESPACE, TEMPLATE, Standing, Truth, environment_of
+from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.nomad.documents import REPLACES, mark_of
 from poseidon_reconciler.nomad.outcomes import Answer
 from poseidon_reconciler.nomad.transport import Request
@@ -25,16 +29,7 @@ from poseidon_reconciler.twin.local import LocalAllocation
 from poseidon_reconciler.twin.reconcile import NOT_NEEDED, UPDATING
 from poseidon_reconciler.twin.records import Allocation, Evaluation, Job, JobKey
 
-NAMESPACE: Final = "default"
 _DISTURBING: Final = frozenset({NOT_NEEDED, UPDATING})
-
-
-class BrokenError(Exception):
-    """A promise is broken; `number` is that of the contract."""
-
-    def __init__(self, number: int, text: str) -> None:
-        super().__init__(text)
-        self.number = number
 
 
 class _Before(Struct):
@@ -43,7 +38,9 @@ class _Before(Struct):
     job: Job | None
     standing: Standing | None
     processes: list[tuple[Agent, LocalAllocation]]
+    out_of_sight: bool
     counted: list[JobKey]
+    existing: int
     target: int
     epoch: int
 
@@ -78,13 +75,16 @@ class Promises:
         self._stopped: set[str] = set()
         self._before: _Before | None = None
         self._pace = PaceWatch(cluster)
+        self._trims = TrimWatch(cluster, truth)
+        self._poison = PoisonWatch(truth, self.created)
 
     def restored(self, index: int) -> None:
         """The servers were restored: what was created after that index never was."""
         self.restored_at = self._cluster.now
         allocations = self._cluster.state.allocations.values()
         self._stopped = {allocation.id for allocation in allocations if allocation.desired_status != "run"}
-        self.created = {job_id: made for job_id, made in self.created.items() if made.index <= index}
+        for job_id in [job_id for job_id, made in self.created.items() if made.index > index]:
+            del self.created[job_id]
 
     def decided(self, life: Life, deeds: list[Deed]) -> None:
         """A reconciler has decided. Raises `BrokenError` if that is too much at a time."""
@@ -92,6 +92,18 @@ class Promises:
             self._pace.decided(life, deeds)
         except TooFastError as error:
             raise BrokenError(6, str(error)) from None
+        for deed in deeds:
+            if deed.policy != life.place.policy and deed.at > life.place.told_at:
+                raise BrokenError(2, f"{deed.action.kind} {deed.action.job_id} was decided on by wishes of the past")
+            match deed.action.kind:
+                case "create-runner":
+                    self._poison.decided(deed)
+                case "stop-surplus":
+                    self._trims.decided(deed)
+
+    def acted(self, action: Action) -> None:
+        """An action has an outcome."""
+        self._trims.ended(action)
 
     # -- a write -----------------------------------------------------------------------------------------------------
 
@@ -104,6 +116,8 @@ class Promises:
         job_id = self._job_id_of(request)
         if deed is None:
             raise BrokenError(2, f"{job_id} is written to without a decision")
+        if any(request is sent for sent in deed.paused):
+            raise BrokenError(2, f"{job_id} is written to although somebody had paused that")
         subject = deed.action.replaces or job_id
         key = (NAMESPACE, job_id)
         environment = str(environment_of(job_id))
@@ -111,7 +125,9 @@ class Promises:
             job=self._cluster.state.jobs.get(key),
             standing=self._truth.jobs.get(key),
             processes=self._truth.processes((NAMESPACE, subject)),
+            out_of_sight=self._truth.out_of_sight((NAMESPACE, subject)),
             counted=self._counted(environment, deed, epoch),
+            existing=self._existing(environment, deed, epoch),
             target=self._truth.highest_target(environment, deed.seen_index),
             epoch=epoch,
         )
@@ -144,6 +160,8 @@ class Promises:
         match deed.action.kind:
             case "create-runner":
                 self._check_creation(job_id, deed, before)
+            case "stop-surplus":
+                self._trims.stopped(job_id, deed, before.standing, before.epoch)
             case "protect-job":
                 self._check_mark(job_id, before)
             case "revive-environment":
@@ -179,12 +197,12 @@ class Promises:
     def _check_epoch(self, deed: Deed, job_id: str, epoch: int) -> None:
         """What was read last must have been read in this history, unless nobody could know that it is another one.
 
-        A loss that was confirmed in it is one, whatever the decision rested on; that a pool is short cannot be
-        confirmed by reading one job.
+        A loss that was confirmed in it is one, whatever the decision rested on; that a pool is short, or has too many,
+        cannot be confirmed by reading one job.
         """
         if deed.epoch == epoch or deed.life.stream_ended_at < self.restored_at or not deed.reads:
             return
-        is_loss = deed.action.kind != "create-runner" or deed.action.replaces is not None
+        is_loss = deed.action.replaces is not None or deed.action.kind not in ("create-runner", "stop-surplus")
         if is_loss and min(deed.reads.values()) >= self.restored_at:
             return
         if max(deed.reads.values()) > deed.life.stream_ended_at:
@@ -197,25 +215,43 @@ class Promises:
         then, is another question.
         """
         counted = []
+        policy = deed.policy.for_environment(environment)
         for key, standing in self._truth.runners(environment):
-            if self._truth.counts(key, standing):
-                made = self.created.get(key[1])
-                own = made is not None and made.place == deed.life.place.name and made.index > deed.seen_index
-                known = deed.epoch == epoch and (standing.counted_since or 0) <= deed.seen_index
-                if own or known:
+            if self._truth.counts(key, standing, policy):
+                at_least = policy.disconnect_policy == "at-least"
+                since = standing.counted_since if at_least else standing.there_since
+                known = deed.epoch == epoch and (since or 0) <= deed.seen_index
+                if known or self._is_own(key, deed):
                     counted.append(key)
         return counted
+
+    def _existing(self, environment: str, deed: Deed, epoch: int) -> int:
+        """How many unused runners existed, dead ones too, of which its reconciler knew."""
+        jobs = self._cluster.state.jobs
+        return sum(
+            self._is_own(key, deed) or (deed.epoch == epoch and jobs[key].create_index <= deed.seen_index)
+            for key, standing in self._truth.runners(environment)
+            if not standing.used and not standing.stop
+        )
+
+    def _is_own(self, key: JobKey, deed: Deed) -> bool:
+        """Whether its reconciler has made a runner since it was last told of anything."""
+        made = self.created.get(key[1])
+        return made is not None and made.place == deed.life.place.name and made.index > deed.seen_index
 
     def _check_creation(self, job_id: str, deed: Deed, before: _Before) -> None:
         environment, replaces = deed.action.environment_id, deed.action.replaces
         if before.job is not None:
             raise BrokenError(1, f"{job_id} was created although it existed")
-        policy = self._truth.policy_of(environment)
+        policy = deed.policy.for_environment(environment)
         limit = before.target + policy.surge
         if len(before.counted) >= limit:
             raise BrokenError(
                 3, f"{job_id} was created although environment {environment} had {len(before.counted)} of {limit}"
             )
+        most = policy.most_jobs(before.target)
+        if before.existing >= most:
+            raise BrokenError(3, f"{job_id} was created although {before.existing} exist, and {most} are the most")
         template = self._cluster.state.jobs.get((NAMESPACE, TEMPLATE + environment))
         if template is not None and template.stop and template.job_modify_index <= deed.seen_index:
             raise BrokenError(2, f"{job_id} was created although environment {environment} was stopped")
@@ -240,9 +276,12 @@ class Promises:
             same_loss = made.replaces == replaces and (lost_index in (0, made.lost_index) or made.lost_index == 0)
             if same_loss and made.job_id != job_id:
                 raise BrokenError(1, f"{replaces} was replaced by {made.job_id} and by {job_id}")
-        policy = self._truth.policy_of(deed.action.environment_id)
-        if policy.disconnect_policy == "exactly" and (copy := self._obedient(before.processes)) is not None:
+        if deed.policy.for_environment(deed.action.environment_id).disconnect_policy != "exactly":
+            return
+        if (copy := self._obedient(before.processes)) is not None:
             raise BrokenError(5, f"{replaces} was replaced while it still ran on {copy.name}")
+        if before.out_of_sight and any(group.raw.get("Volumes") for group in job.groups):
+            raise BrokenError(5, f"{replaces} was replaced while its volume may still be claimed for it")
 
     def _check_mark(self, job_id: str, before: _Before) -> None:
         job = self._cluster.state.jobs[NAMESPACE, job_id]
@@ -255,7 +294,7 @@ class Promises:
     def _check_environment(self, job_id: str, deed: Deed, before: _Before) -> None:
         if before.job is not None and before.job.stop:
             raise BrokenError(2, f"{job_id} was revived although somebody had stopped it")
-        policy = self._truth.policy_of(deed.action.environment_id)
+        policy = deed.policy.for_environment(deed.action.environment_id)
         if policy.disconnect_policy == "exactly" and (copy := self._obedient(before.processes)) is not None:
             raise BrokenError(5, f"{job_id} was revived while it still ran on {copy.name}")
 

@@ -1,7 +1,7 @@
 """Whether everything is as it should be when nothing has gone wrong for a while: pools full, and nobody at work.
 
 A pool must hold what it should by the cluster's truth; what may still run out of sight counts only where the
-environment's policy says so.
+environment's policy says so. More than that may be idle only where nobody wants surplus stopped.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from poseidon_reconciler.app.simulation.life import Life
-from poseidon_reconciler.app.simulation.promises import NAMESPACE, Promises
-from poseidon_reconciler.app.simulation.truth import Standing, Truth
+from poseidon_reconciler.app.simulation.promises import Promises
+from poseidon_reconciler.app.simulation.truth import NAMESPACE, Standing, Truth
+from poseidon_reconciler.policy import Policy
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.records import JobKey
 
@@ -26,11 +27,12 @@ class Rest:
         complaint: what was missing when it was looked at last.
     """
 
-    def __init__(self, cluster: Cluster, truth: Truth, promises: Promises) -> None:
+    def __init__(self, cluster: Cluster, truth: Truth, promises: Promises, policy: Policy) -> None:
         self.complaint = "it was never looked at"
         self._cluster = cluster
         self._truth = truth
         self._promises = promises
+        self._policy = policy
 
     def reached(self, lives: Iterable[Life], calm_since: float) -> bool:
         """Whether the pools are full, and have been left alone for a while."""
@@ -53,6 +55,9 @@ class Rest:
             there = sum(not runner.used and self._is_there(key, runner) for key, runner in runners)
             if there < target:
                 return f"environment {standing.environment} has {there} of {target} runners"
+            idle = sum(runner.free for _, runner in runners)
+            if idle > target and self._policy.for_environment(standing.environment).surplus == "trim":
+                return f"environment {standing.environment} has {idle} idle runners, and {target} are wanted"
         return None
 
     def _is_there(self, key: JobKey, standing: Standing) -> bool:
@@ -64,7 +69,7 @@ class Rest:
             return False
         if standing.idle or standing.waits or self._truth.contradicts_its_agent(key):
             return True
-        match self._truth.policy_of(standing.environment).disconnect_policy:
+        match self._policy.for_environment(standing.environment).disconnect_policy:
             case "at-least":
                 return False
             case "leave-alone":
@@ -76,6 +81,10 @@ class Rest:
         for life in lives:
             if life.ending or not life.controller.synced:
                 return f"{life.name} does not follow the cluster"
+            if life.core.policy != self._policy:
+                return f"{life.name} goes by wishes that were taken back"
+            if life.core.planner.pauses.current(life.clock()):
+                return f"{life.name} is paused"
             for environment, pool in life.core.diagnosis.pools.items():
                 idle = sum(standing.idle and not standing.used for _, standing in self._truth.runners(environment))
                 if pool.count("idle") != idle:

@@ -16,6 +16,7 @@ from poseidon_reconciler.app.simulation.mishaps import MISHAPS
 from poseidon_reconciler.app.simulation.stage import Mishap
 from poseidon_reconciler.app.simulation.weather import Weather
 from poseidon_reconciler.app.simulation.wire import Connection
+from poseidon_reconciler.app.simulation.wishes import reloaded
 from poseidon_reconciler.twin import poseidon_jobs as pj
 from poseidon_reconciler.twin.cluster import Cluster, default_nodes
 from poseidon_reconciler.twin.events import Buffer
@@ -151,13 +152,25 @@ class Scene:
     def _mend_clients(self) -> None:
         for number, place in enumerate(self._places):
             place.weather.troubles.clear()
+            self.reload(str(number), anew=False)
             self.start(str(number))
+            for environment in list(place.pauses):
+                self._lives[str(number)].resume(environment)
         self._hindrances.clear()
         self.servers_changed()
         self.hinder_poseidon("", begins=False)
         if self.poseidon is not None:
             self.poseidon.up = True
             self.poseidon.stop_claims()
+            self._agree_on_targets(self.poseidon)
+
+    def _agree_on_targets(self, poseidon: Poseidon) -> None:
+        """After a restore Poseidon may want other sizes than its jobs say, and it would never notice by itself."""
+        for pool in poseidon.pools.values():
+            job = self.cluster.state.jobs.get(("default", pj.environment_id(pool.number)))
+            told = pj.config_of(dict(job.spec)).get("prewarmingPoolSize") if job is not None else None
+            if told is not None and told.isdecimal():
+                pool.job = pj.with_config(pool.job, prewarmingPoolSize=told)
 
     # -- servers -----------------------------------------------------------------------------------------------------
 
@@ -203,6 +216,25 @@ class Scene:
 
     def step_clock(self, place: str, step_s: float) -> None:
         self._places[int(place)].skew_s += step_s
+        self._places[int(place)].clock_set_at = self.cluster.now
+
+    def pause(self, environment: str | None, for_s: float | None) -> None:
+        for life in self._lives.values():
+            if not life.ending:
+                life.pause(environment, for_s)
+
+    def resume(self, environment: str | None) -> None:
+        for life in self._lives.values():
+            if not life.ending:
+                life.resume(environment)
+
+    def reload(self, place: str, *, anew: bool) -> None:
+        here, life = self._places[int(place)], self._lives.get(place)
+        wishes = reloaded(self.course.settings, self.course.pools, self.rng) if anew else self.course.settings
+        here.settings = wishes.model_copy(update={"state_dir": here.settings.state_dir})
+        here.policy, here.told_at = here.settings.policy(), self.cluster.now
+        if life is not None and not life.ending:
+            life.change_policy(here.policy)
 
     def hinder_poseidon(self, why: str, *, begins: bool) -> None:
         hindered = bool(self._hindrances)

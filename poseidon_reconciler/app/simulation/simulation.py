@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from poseidon_reconciler.app.simulation.broken import BrokenError
 from poseidon_reconciler.app.simulation.course import Course
 from poseidon_reconciler.app.simulation.endpoint import Endpoint
 from poseidon_reconciler.app.simulation.life import CURRENT, Deed, Life
 from poseidon_reconciler.app.simulation.loop import VirtualLoop
-from poseidon_reconciler.app.simulation.promises import BrokenError, Promises
+from poseidon_reconciler.app.simulation.promises import Promises
 from poseidon_reconciler.app.simulation.rest import Rest
 from poseidon_reconciler.app.simulation.scene import START, Scene, cluster_of
 from poseidon_reconciler.app.simulation.truth import Truth
@@ -81,9 +82,9 @@ class _Simulation:
         self._requests = 0
         self._broken: Broken | None = None
         self._endpoint = Endpoint(self.cluster)
-        self._truth = Truth(self.cluster, course.settings.policy())
+        self._truth = Truth(self.cluster)
         self._promises = Promises(self.cluster, self._truth)
-        self._rest = Rest(self.cluster, self._truth, self._promises)
+        self._rest = Rest(self.cluster, self._truth, self._promises, course.settings.policy())
         listen(self.cluster, self._hear)
         self._scene = Scene(course, self.cluster, self, self._note, directory)
         self._loop = VirtualLoop(self.cluster.now, self.cluster, self._caught)
@@ -155,6 +156,7 @@ class _Simulation:
             self._break(broken.number, str(broken))
 
     def acted(self, life: Life, action: Action, outcome: ActionOutcome) -> None:
+        self._promises.acted(action)
         self._note(f"  {life.name} {outcome.result}: {action.kind} {action.job_id}: {outcome.detail}")
 
     def noted(self, life: Life, event: str, detail: str) -> None:

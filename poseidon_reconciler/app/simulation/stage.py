@@ -55,6 +55,15 @@ class Stage(Protocol):
     def step_clock(self, place: str, step_s: float) -> None:
         """Sets its clock forward, or back."""
 
+    def pause(self, environment: str | None, for_s: float | None) -> None:
+        """Has all reconcilers leave an environment alone, or everything: for so long, or until that is lifted."""
+
+    def resume(self, environment: str | None) -> None:
+        """Lifts such a pause where it was set."""
+
+    def reload(self, place: str, *, anew: bool) -> None:
+        """Has a reconciler go by other wishes, or by those of the beginning again."""
+
     def hinder_poseidon(self, why: str, *, begins: bool) -> None:
         """A reason for Poseidon not to run begins, or ends."""
 

@@ -28,11 +28,13 @@ class Servers(Protocol):
 class SimulatedTransport(Transport):
     """Sends requests through the weather. Once `dead`, nothing leaves any more."""
 
-    def __init__(self, servers: Servers, weather: Weather) -> None:
+    def __init__(self, servers: Servers, weather: Weather, sends: Callable[[Request], None] = lambda _: None) -> None:
+        """`sends` is told of each request at the moment at which it leaves."""
         self.threads = _THREADS
         self.dead = False
         self._servers = servers
         self._weather = weather
+        self._sends = sends
         self._slots = asyncio.Semaphore(_THREADS)
 
     async def send(self, request: Request, read: Callable[[Answer], Outcome[T]]) -> Outcome[T]:
@@ -51,6 +53,7 @@ class SimulatedTransport(Transport):
         if fate.refused or self.dead:
             await asyncio.sleep(fate.out_s)
             return Unavailable("connection refused")
+        self._sends(request)
         answered: asyncio.Future[Answer | Unavailable | Unknown] = loop.create_future()
         loop.call_later(fate.out_s, self._arrive, request, fate, answered)
         if not fate.answered or fate.out_s + fate.back_s >= fate.given_up_s:

@@ -11,7 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from poseidon_reconciler.policy import Policy, PoolPolicy
+from poseidon_reconciler.app.simulation.history import History
+from poseidon_reconciler.policy import PoolPolicy
 from poseidon_reconciler.twin import poseidon_jobs as pj
 from poseidon_reconciler.twin.agents import Agent
 from poseidon_reconciler.twin.cluster import Cluster
@@ -20,6 +21,7 @@ from poseidon_reconciler.twin.listening import jobs_concerned
 from poseidon_reconciler.twin.local import LocalAllocation
 from poseidon_reconciler.twin.records import Allocation, Job, JobKey
 
+NAMESPACE: Final = "default"
 TEMPLATE: Final = "template-"
 _AWAY: Final = frozenset({"down", "disconnected"})
 
@@ -33,7 +35,8 @@ class Standing(Struct):
         starts_since: since when its first allocation has been about to start.
         waits: an evaluation of it will bring something.
         away: an allocation that is meant to run is where nobody can reach it.
-        counted_since: the index since which it has counted towards its pool, without a break.
+        failed_at_once: it is dead by its own fault, and never ran.
+        counted_since: the index since which it has been idle or coming, without a break; `there_since`: or away.
     """
 
     environment: str
@@ -46,7 +49,14 @@ class Standing(Struct):
     starts_since: float | None = None
     waits: bool = False
     away: bool = False
+    failed_at_once: bool = False
     counted_since: int | None = None
+    there_since: int | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether it is a runner that could be claimed."""
+        return self.idle and not self.used and not self.is_environment
 
     @property
     def coming(self) -> bool:
@@ -59,13 +69,14 @@ class Truth:
     Attributes:
         jobs: the jobs that exist.
         targets: by environment, each size that its pool was to have, with the index since which.
+        history: what became of jobs when.
     """
 
-    def __init__(self, cluster: Cluster, policy: Policy) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        self.history = History()
         self.jobs: dict[JobKey, Standing] = {}
         self.targets: dict[str, list[tuple[int, int]]] = {}
         self._cluster = cluster
-        self._policy = policy
         self._restored = False
 
     def take(self, batch: Batch) -> None:
@@ -78,19 +89,23 @@ class Truth:
         self._restored = True
         self.jobs.clear()
         self.targets.clear()
+        self.history.clear()
         for key in self._cluster.state.jobs:
             self._look(key)
 
     def _look(self, key: JobKey) -> None:
         before, job = self.jobs.pop(key, None), self._cluster.state.jobs.get(key)
-        environment = environment_of(key[1])
-        if job is None or environment is None:
+        environment, index = environment_of(key[1]), self._cluster.state.index
+        if environment is None:
             return
-        standing = self.jobs[key] = self._standing(job, environment)
-        away_counts = self._policy.for_environment(environment).disconnect_policy != "at-least"
-        if not standing.used and (standing.idle or standing.coming or (standing.away and away_counts)):
-            since = before.counted_since if before is not None else None
-            standing.counted_since = since if since is not None else self._cluster.state.index
+        standing = None
+        if job is not None:
+            standing = self.jobs[key] = self._standing(job, environment)
+            if not standing.used and (standing.idle or standing.coming):
+                standing.counted_since = _since(before.counted_since if before is not None else None, index)
+            if not standing.used and (standing.idle or standing.coming or standing.away):
+                standing.there_since = _since(before.there_since if before is not None else None, index)
+        self.history.note(key, before, standing, index, self._cluster.now)
 
     def _standing(self, job: Job, environment: str) -> Standing:
         config = pj.config_of(dict(job.spec))
@@ -101,7 +116,10 @@ class Truth:
         if job.stop:
             return standing
         nodes = self._cluster.state.nodes
-        living = [a for a in self._cluster.state.allocations_of(job.key) if not a.terminal]
+        allocations = self._cluster.state.allocations_of(job.key)
+        if standing.dead and allocations:
+            standing.failed_at_once = allocations[-1].client_status == "failed" and not any(map(_ran, allocations))
+        living = [a for a in allocations if not a.terminal]
         for allocation in living:
             node = nodes.get(allocation.node_id)
             if node is None or node.status in _AWAY or allocation.client_status == "unknown":
@@ -136,15 +154,18 @@ class Truth:
 
     def highest_target(self, environment: str, since_index: int) -> int:
         """The highest size that a pool was to have since an index."""
+        return max(self._targets_since(environment, since_index))
+
+    def lowest_target(self, environment: str, since_index: int) -> int:
+        """The lowest size that a pool was to have since an index."""
+        return min(self._targets_since(environment, since_index))
+
+    def _targets_since(self, environment: str, since_index: int) -> list[int]:
         history = self.targets.get(environment) or [(0, 0)]
         first = max((n for n, (index, _) in enumerate(history) if index <= since_index), default=0)
-        return max(target for _, target in history[first:])
+        return [target for _, target in history[first:]]
 
-    def policy_of(self, environment: str) -> PoolPolicy:
-        """How a pool is to be kept."""
-        return self._policy.for_environment(environment)
-
-    def counts(self, key: JobKey, standing: Standing) -> bool:
+    def counts(self, key: JobKey, standing: Standing, policy: PoolPolicy) -> bool:
         """Whether a runner is idle or coming, or beyond reach where the policy has that count.
 
         One that runs where its node drains is leaving, whatever else of it is beyond reach.
@@ -153,7 +174,6 @@ class Truth:
             return False
         if standing.idle or standing.waits:
             return True
-        policy = self.policy_of(standing.environment)
         if standing.starts_since is not None:
             return self._cluster.now - standing.starts_since < policy.start_deadline_s
         match policy.disconnect_policy:
@@ -202,6 +222,14 @@ class Truth:
             if local is not None and local.report().client_status != allocation.client_status:
                 return True
         return False
+
+
+def _since(kept: int | None, index: int) -> int:
+    return kept if kept is not None else index
+
+
+def _ran(allocation: Allocation) -> bool:
+    return any(task.started_at is not None for task in allocation.task_states.values())
 
 
 def _runs(allocation: Allocation) -> bool:
