@@ -11,12 +11,15 @@ import asyncio
 import functools
 import selectors
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 # A socket's bytes are on their way for a moment, even to a neighbour.
 _ON_ITS_WAY_S: Final = 0.001
-_THREADS_LOOKED_AT_EACH_S: Final = 0.05
+# Less than what is waited for while a thread is at work.
+_MOST_S: Final = 0.05
 
 
 class _Leaps(selectors.DefaultSelector):
@@ -28,7 +31,7 @@ class _Leaps(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[Any]:
         if self.at_work:
             began = time.monotonic()
-            found = super().select(_THREADS_LOOKED_AT_EACH_S if timeout is None else min(timeout, _THREADS_LOOKED_AT_EACH_S))
+            found = super().select(_MOST_S if timeout is None else min(timeout, _MOST_S))
             self.now += time.monotonic() - began
             return found
         if timeout is None or timeout <= 0:
@@ -72,15 +75,17 @@ class LeapingClock:
         await asyncio.sleep(max(0.0, duration_s))
 
 
-def in_leaps(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def run_in_leaps(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns, run in a loop of its own."""
+    with asyncio.Runner(loop_factory=_LeapingLoop) as runner:
+        return runner.run(work)
+
+
+def in_leaps(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Runs a coroutine as a test, in a loop of its own."""
 
     @functools.wraps(test)
     def run(*args: Any, **fixtures: Any) -> None:
-        async def main() -> None:
-            await test(*args, **fixtures)
-
-        with asyncio.Runner(loop_factory=_LeapingLoop) as runner:
-            runner.run(main())
+        run_in_leaps(test(*args, **fixtures))
 
     return run
