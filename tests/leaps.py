@@ -12,9 +12,11 @@ import functools
 import selectors
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from concurrent.futures import Executor
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 # A socket's bytes are on their way for a moment, even to a neighbour.
 _ON_ITS_WAY_S: Final = 0.001
@@ -50,7 +52,7 @@ class _LeapingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._leaps.now
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
         self._leaps.at_work += 1
         future.add_done_callback(self._is_done)
