@@ -25,13 +25,12 @@ from poseidon_reconciler.nomad.transport import Transport
 from poseidon_reconciler.policy import PoolPolicy
 from poseidon_reconciler.recording.files import RecordingFiles
 from poseidon_reconciler.recording.recorder import Recorder
-from poseidon_reconciler.twin.clock import RealClock
 from poseidon_reconciler.twin.poseidon import Habits, Poseidon
 from poseidon_reconciler.twin.server import TwinServer
+from tests.leaps import LeapingClock
 
-SPEED = 6.0
 RESYNC_S = 60.0
-PATIENCE_S = 90.0
+PATIENCE_S = 900.0
 
 
 @dataclass
@@ -79,7 +78,7 @@ class Live:
         self.files = RecordingFiles(self.recording_path, max_bytes=10**9, max_age_s=1e6, keep=10)
         self.recorder = Recorder(self.files, name="recording")
         self._scenario = scenario_named(scenario)
-        self._clock = RealClock(speed=SPEED)
+        self._clock = LeapingClock()
         scenes = self._scenario.scenes(10)
         self.cluster = warm_cluster(scenes[0], seed=1, now=self._clock.now())
         self.poseidon = Poseidon(self.cluster, Habits(claims_per_minute=6.0, use_s=20.0), seed=1) if poseidon else None
@@ -101,8 +100,8 @@ class Live:
             nomad = self.settings.nomad.model_copy(update={"address": server.address})
             self.settings = self.settings.model_copy(update={"nomad": nomad})
             observers = Observers(self.told)
-            running = Running(self.settings, observers, clock=self._clock.now, speed=SPEED)
-            flight = attach_flight_recorder(running, observers, self.settings, speed=SPEED)
+            running = Running(self.settings, observers, clock=self._clock.now)
+            flight = attach_flight_recorder(running, observers, self.settings)
             assert flight is not None
             recording = self._recording(server.address)
             self.recorder.start()
@@ -133,19 +132,15 @@ class Live:
         return repaired and quiet and len(self.told.outcomes) == len(self.told.actions) and self._is_after(40.0)
 
     def _recording(self, address: str) -> Recording:
-        async def sleep(wait_s: float) -> None:
-            await asyncio.sleep(wait_s / SPEED)
-
         connection = connection_of(self.settings.model_copy(update={"nomad": NomadSettings(address=address)}))
         return Recording(
             self.recorder,
-            EventStream(connection, clock=self._clock.now, sleep=sleep),
-            Api(Transport(connection), sleep=sleep),
+            EventStream(connection, clock=self._clock.now, sleep=self._clock.sleep),
+            Api(Transport(connection), sleep=self._clock.sleep),
             address=address,
             resync_interval_s=RESYNC_S,
             note=lambda *_: None,
             clock=self._clock.now,
-            speed=SPEED,
         )
 
 
@@ -154,4 +149,4 @@ async def _until(condition: Callable[[], bool], tasks: list[asyncio.Task[None]],
         while not condition():
             server.touch()
             assert not any(task.done() for task in tasks)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.25)

@@ -11,6 +11,7 @@ from poseidon_reconciler.recording.reader import RecordingReader
 from poseidon_reconciler.recording.replay import Replay
 from poseidon_reconciler.twin.faults import Fault
 from poseidon_reconciler.twin.server import TwinServer
+from tests.leaps import in_leaps
 from tests.live import Live, Told
 
 
@@ -30,6 +31,7 @@ def check_flight(live: Live, path: Path) -> None:
 
 
 @pytest.mark.parametrize("protect", [True, False])
+@in_leaps
 async def test_a_restart_of_all_agents(tmp_path: Path, protect: bool) -> None:
     live = Live(tmp_path, "restart-together", protect=protect)
     flight = await live.run()
@@ -44,6 +46,7 @@ async def test_a_restart_of_all_agents(tmp_path: Path, protect: bool) -> None:
     assert kinds == ({"protect-job"} if protect else {"create-runner", "remove-job", "revive-environment"})
 
 
+@in_leaps
 async def test_with_answers_lost_and_refused_a_flight_knows_what_became_of_each_action(tmp_path: Path) -> None:
     def break_answers(server: TwinServer) -> None:
         server.faults.add(Fault("/v1/jobs", "POST", times=3, lose="after"))
@@ -56,6 +59,7 @@ async def test_with_answers_lost_and_refused_a_flight_knows_what_became_of_each_
     check_flight(live, flight.written[-1])
 
 
+@in_leaps
 async def test_while_the_servers_are_away_nothing_is_decided(tmp_path: Path) -> None:
     live = Live(tmp_path, "servers-restart", poseidon=True)
     flight = await live.run()

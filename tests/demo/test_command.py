@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from poseidon_reconciler.app.demo import stage
 from poseidon_reconciler.app.demo.command import settings_of_demo
 from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.cli import main
+from tests.leaps import LeapingClock, run_in_leaps
 
 DEMO = [sys.executable, "-m", "poseidon_reconciler", "demo"]
-SPEED = "8"
 TIMEOUT_S = 100
 
-
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DEMO, *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+Outcome = Callable[..., tuple[int, dict[str, Any]]]
 
 
-def outcome_of(*options: str) -> tuple[int, dict[str, Any]]:
-    """Exit status and document; anything else that was printed is an error."""
-    ended = run("--json", "--speed", SPEED, *options)
-    assert ended.stderr == ""
-    document: dict[str, Any] = json.loads(ended.stdout)
-    return ended.returncode, document
+@pytest.fixture
+def outcome_of(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Outcome:
+    """The command in time that leaps: exit status and document; anything else that was printed is an error."""
+    monkeypatch.setattr(stage, "RealClock", lambda speed: LeapingClock())
+    monkeypatch.setattr(asyncio, "run", run_in_leaps)
+
+    def run(*options: str) -> tuple[int, dict[str, Any]]:
+        status = main(["demo", "--json", "--speed", "1", *options])
+        out, err = capfd.readouterr()
+        assert err == ""
+        document: dict[str, Any] = json.loads(out)
+        return status, document
+
+    return run
 
 
-def test_the_pools_break_and_are_healed() -> None:
+def test_the_pools_break_and_are_healed(outcome_of: Outcome) -> None:
     status, outcome = outcome_of("--runners", "6")
     assert (status, outcome["promises_broken"]) == (0, [])
     rows = outcome["environments"]
@@ -45,7 +54,7 @@ def test_the_pools_break_and_are_healed() -> None:
     assert 20 < outcome["time_to_target_s"] < 200
 
 
-def test_without_protection_everything_is_repaired(tmp_path: Path) -> None:
+def test_without_protection_everything_is_repaired(outcome_of: Outcome, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("pool: {protect: false}\npace: {storm_settle: 5s}\n")
     status, outcome = outcome_of("--runners", "6", "--poseidon", "off", "--config", str(config))
@@ -55,7 +64,7 @@ def test_without_protection_everything_is_repaired(tmp_path: Path) -> None:
     assert outcome["removed"] > 0
 
 
-def test_without_the_reconciler_the_pools_stay_broken() -> None:
+def test_without_the_reconciler_the_pools_stay_broken(outcome_of: Outcome) -> None:
     status, outcome = outcome_of("--without-reconciler", "--poseidon", "off", "--runners", "12")
     assert (status, outcome["time_to_target_s"]) == (1, None)
     assert outcome["lost"] > 6
@@ -64,7 +73,8 @@ def test_without_the_reconciler_the_pools_stay_broken() -> None:
 
 
 def test_a_failure_that_needs_nobody_leaves_nothing_to_do() -> None:
-    ended = run("--scenario", "restart-together-2s", "--poseidon", "off", "--speed", SPEED, "--runners", "4")
+    options = ("--scenario", "restart-together-2s", "--poseidon", "off", "--speed", "8", "--runners", "4")
+    ended = subprocess.run([*DEMO, *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     lines = ended.stdout.splitlines()
     assert lines[-3:] == [

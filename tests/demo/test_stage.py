@@ -16,11 +16,10 @@ from poseidon_reconciler.config.observing import HttpSettings, TelemetrySettings
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.status import EnvironmentRow, environment_rows
 from poseidon_reconciler.policy import PoolPolicy
+from tests.leaps import LeapingClock, in_leaps
 from tests.observe.telemetry.receiver import receiving
 
-PEACEFUL = Setting(
-    DEMO_SCENARIOS["restart-together-2s"], Settings(), poseidon=False, runners=2, speed=10.0
-)  # fmt: skip
+PEACEFUL = Setting(DEMO_SCENARIOS["restart-together-2s"], Settings(), poseidon=False, runners=2)
 
 
 def test_a_scenario_brings_its_policy_and_leaves_the_rest_as_it_was_set() -> None:
@@ -36,12 +35,19 @@ def test_nothing_of_a_demo_is_kept(tmp_path: object) -> None:
     assert Setting(DEMO_SCENARIOS["drain"], Settings(state_dir=tmp_path)).effective_settings().state_dir is None
 
 
-def test_before_the_pools_are_full_nobody_knows_when_the_failure_begins() -> None:
+@pytest.fixture(autouse=True)
+def _leaping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RealClock", lambda speed: LeapingClock())
+
+
+@in_leaps
+async def test_before_the_pools_are_full_nobody_knows_when_the_failure_begins() -> None:
     stage = Stage(PEACEFUL)
     assert stage.at(5.0) == float("inf")
     assert stage.elapsed_s == float("-inf")
 
 
+@in_leaps
 async def test_frames_are_shown_from_the_beginning_to_the_end() -> None:
     stage = Stage(PEACEFUL)
     elapsed: list[float] = []
@@ -62,6 +68,7 @@ async def test_no_collector_hears_of_a_demo(monkeypatch: pytest.MonkeyPatch) -> 
         assert receiver.requests == 0
 
 
+@in_leaps
 async def test_a_reconciler_that_ends_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     async def end(_: Running) -> None:
         raise RuntimeError("it fell over")
@@ -72,6 +79,7 @@ async def test_a_reconciler_that_ends_is_a_broken_promise(monkeypatch: pytest.Mo
     assert not outcome.is_good
 
 
+@in_leaps
 async def test_a_reconciler_that_believes_what_is_not_so_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_too_many(core: Reconciler) -> dict[str, EnvironmentRow]:
         row = environment_rows(core)["10"]
@@ -86,6 +94,7 @@ async def test_a_reconciler_that_believes_what_is_not_so_is_a_broken_promise(mon
     ]
 
 
+@in_leaps
 async def test_until_both_agree_the_cluster_goes_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(PEACEFUL)
     seen: list[float] = []
@@ -100,6 +109,7 @@ async def test_until_both_agree_the_cluster_goes_with_the_time(monkeypatch: pyte
     assert all(later > earlier for earlier, later in pairwise(seen[:9]))
 
 
+@in_leaps
 async def test_what_poseidon_believes_is_compared_while_it_runs() -> None:
     stage = Stage(replace(PEACEFUL, poseidon=True))
     await stage.run(lambda: None)
@@ -111,6 +121,7 @@ async def test_what_poseidon_believes_is_compared_while_it_runs() -> None:
     assert all(each.believed is not None for each in view.environments.values())
 
 
+@in_leaps
 async def test_without_a_poseidon_nobody_asks_it() -> None:
     stage = Stage(PEACEFUL)
     await stage.run(lambda: None)

@@ -10,11 +10,14 @@ import fnmatch
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.deployment.dockerfile import ROOT, Instruction, Stage
 
@@ -33,10 +36,10 @@ def bootstrap(image: str, root: Path) -> None:
     base = _BASE_IMAGE.fullmatch(image)
     assert base is not None, image
     packages = "--include=python3,python3-venv,ca-certificates"
-    subprocess.run(
-        ["debootstrap", "--variant=minbase", packages, base["debian"], root],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    command = ["debootstrap", "--variant=minbase", packages, base["debian"], str(root)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.fail(f"debootstrap made no {base['debian']} here: {_last_line(made)}", pytrace=False)
     version = _in(root, _PATH, "/", ["python3", "--version"]).stdout
     assert version.startswith(f"Python {base['python']}."), f"{image} is not {version}"
     for name in filter(os.path.exists, _HOST_FILES):
@@ -106,8 +109,15 @@ def _in(
     # By its path: the variables are those of the image, which have no /usr/sbin.
     entered = [_command("chroot"), str(root), "/usr/bin/env", "-C", directory, *command]
     run = subprocess.run(entered, env=dict(variables), capture_output=True, text=True, check=False)
-    assert run.returncode == 0, f"{command}\n{run.stdout}{run.stderr}"
+    if run.returncode != 0:
+        said = f"{run.stdout}{run.stderr}"
+        pytest.fail(f"failed in the new Debian: {_last_line(run)}\n{shlex.join(command)}\n{said}", pytrace=False)
     return run
+
+
+def _last_line(run: subprocess.CompletedProcess[str]) -> str:
+    lines = f"{run.stdout}{run.stderr}".splitlines()
+    return lines[-1] if lines else f"exit status {run.returncode}, and not a word"
 
 
 def read_only(root: Path, writable: Path, mounted_at: str, user: str, command: list[str]) -> list[str]:

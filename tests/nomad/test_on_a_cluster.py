@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -21,26 +22,19 @@ from poseidon_reconciler.nomad.executor import Executor
 from poseidon_reconciler.nomad.items import Closed, FrameReceived, Item, Opened
 from poseidon_reconciler.nomad.lists import ListReader
 from poseidon_reconciler.nomad.outcomes import Ok
-from poseidon_reconciler.nomad.stream import EventStream, StreamLimits
+from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
 from poseidon_reconciler.policy import Policy
-from poseidon_reconciler.twin.clock import RealClock
 from poseidon_reconciler.twin.cluster import Cluster, Settings
 from poseidon_reconciler.twin.faults import Fault, StreamFault
 from poseidon_reconciler.twin.nodes import Heartbeats
 from poseidon_reconciler.twin.poseidon_jobs import environment_job, runner_job
 from poseidon_reconciler.twin.runner import AgentPace
 from poseidon_reconciler.twin.server import TwinServer
+from tests.leaps import LeapingClock, in_leaps
 
-SPEED = 30.0
 TEMPLATE = "template-10"
 RUNNERS = [f"10-0000000{number}-0000-11f1-9c5d-02fc00000001" for number in range(6)]
-LIMITS = StreamLimits(first_wait_s=0.02, longest_wait_s=0.1, silence_s=3.0)
-
-
-async def _sleep(seconds: float) -> None:
-    """Waits as long as it seems to the cluster."""
-    await asyncio.sleep(seconds / SPEED)
 
 
 @dataclass
@@ -57,7 +51,7 @@ class Edge:
 
     def __post_init__(self) -> None:
         self.lists = ListReader(self.api, self.templates)
-        self.executor = Executor(self.api, Policy(), self.templates, sleep=_sleep)
+        self.executor = Executor(self.api, Policy(), self.templates)
 
     async def listen(self) -> None:
         async with aclosing(self.stream.items()) as items:
@@ -83,16 +77,16 @@ class Edge:
         return {job.id: job.status for job in self.server.touch().state.jobs.values()}
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             while not condition():  # noqa: ASYNC110 - the cluster has no event for it
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)
 
     async def quiet(self) -> None:
         """Waits until nothing has changed for some of the cluster's seconds."""
         seen = -1
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             while seen != (seen := self.server.touch().revision):  # noqa: ASYNC110
-                await asyncio.sleep(6 / SPEED)
+                await asyncio.sleep(6)
 
     async def all_agents(self, do: str, then: str) -> None:
         for agent in self.server.agents.values():
@@ -110,9 +104,9 @@ async def edge_of(version: str) -> AsyncIterator[Edge]:
     for job_id in RUNNERS:
         cluster.jobs.register(runner_job(job_id))
     cluster.run_for(5)
-    async with TwinServer(cluster, clock=RealClock(speed=SPEED)) as server:
+    async with TwinServer(cluster, clock=LeapingClock()) as server:
         connection = Connection(server.address)
-        edge = Edge(server, Api(Transport(connection), sleep=_sleep), EventStream(connection, limits=LIMITS))
+        edge = Edge(server, Api(Transport(connection)), EventStream(connection))
         listening = asyncio.create_task(edge.listen())
         await edge.until(lambda: any(isinstance(item, Opened) for item in edge.items))
         await edge.list_all()
@@ -122,12 +116,20 @@ async def edge_of(version: str) -> AsyncIterator[Edge]:
         await edge.api.close()
 
 
-@pytest.fixture(params=["1.1.2", "1.10.5"])
-async def edge(request: pytest.FixtureRequest) -> AsyncIterator[Edge]:
-    async with edge_of(request.param) as found:
-        yield found
+def on_each(test: Callable[[Edge], Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test on a server that tells less, and on one that tells more."""
+
+    @in_leaps
+    async def on_version(version: str) -> None:
+        async with edge_of(version) as edge:
+            await test(edge)
+
+    on_version.__name__ = test.__name__
+    of_both: Callable[..., None] = pytest.mark.parametrize("version", ["1.1.2", "1.10.5"])(on_version)
+    return of_both
 
 
+@on_each
 async def test_lists_and_stream_tell_the_whole_truth(edge: Edge) -> None:
     cluster = edge.server.cluster
     assert await edge.api.read_server_versions() == Ok([cluster.settings.version] * len(cluster.quorum.servers))
@@ -145,6 +147,7 @@ async def test_lists_and_stream_tell_the_whole_truth(edge: Edge) -> None:
     assert edge.reconciler.snapshots.drift == 0
 
 
+@on_each
 async def test_protected_while_blocked_all_jobs_outlive_the_return_of_the_agents(edge: Edge) -> None:
     await edge.all_agents("stop", "down")
     await edge.quiet()
@@ -160,6 +163,7 @@ async def test_protected_while_blocked_all_jobs_outlive_the_return_of_the_agents
     assert not edge.reconciler.diagnosis.at_risk
 
 
+@on_each
 async def test_left_alone_some_die_and_are_replaced_removed_or_revived(edge: Edge) -> None:
     await edge.all_agents("stop", "down")
     await edge.quiet()
@@ -184,6 +188,7 @@ async def test_left_alone_some_die_and_are_replaced_removed_or_revived(edge: Edg
     assert all(edge.reconciler.diagnosis.verdicts[job_id].state == "gone" for job_id in dead)
 
 
+@on_each
 async def test_the_living_are_neither_replaced_nor_removed(edge: Edge) -> None:
     assert (await edge.act("create-runner", f"{RUNNERS[0]}-x", replaces=RUNNERS[0])).outcome == "skipped"
     assert (await edge.act("remove-job", RUNNERS[0])).outcome == "skipped"
@@ -194,6 +199,7 @@ async def test_the_living_are_neither_replaced_nor_removed(edge: Edge) -> None:
 
 
 @pytest.mark.parametrize("lose", ["before", "after"])
+@in_leaps
 async def test_a_lost_answer_makes_no_runner_too_many(lose: str) -> None:
     async with edge_of("1.10.5") as edge:
         edge.server.faults.add(Fault("/v1/jobs", "POST", times=1, lose=lose))
@@ -216,6 +222,7 @@ async def test_a_lost_answer_makes_no_runner_too_many(lose: str) -> None:
         (StreamFault("garbage", 1), set()),
     ],
 )
+@in_leaps
 async def test_a_stream_that_fails_goes_on_without_a_loss(fault: StreamFault, kinds: set[str]) -> None:
     async with edge_of("1.10.5") as edge:
         edge.server.faults.add(Fault("/v1/event/stream", times=1, stream=fault))
@@ -228,7 +235,7 @@ async def test_a_stream_that_fails_goes_on_without_a_loss(fault: StreamFault, ki
 
         for number in range(8):
             await edge.act("create-runner", f"10-new-{number}")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(1.5)
         if kinds:
             await edge.until(lambda: bool(kinds & set(edge.stream.endings)))
         new = [f"10-new-{number}" for number in range(8)]
@@ -237,6 +244,7 @@ async def test_a_stream_that_fails_goes_on_without_a_loss(fault: StreamFault, ki
         assert set(edge.stream.endings) <= {*kinds, "unreachable", "refused"}
 
 
+@on_each
 async def test_a_purged_environment_is_restored(edge: Edge) -> None:
     assert (await edge.api.deregister(TEMPLATE, purge=True)).kind == "ok"
     await edge.until(lambda: edge.reconciler.diagnosis.verdicts[TEMPLATE].state == "gone")

@@ -93,7 +93,7 @@ def text_story(text: str) -> Story:
     story.actions = [Action(START + 10, "create-runner", "10", text, text, replaces=text)]
     story.holds = [Hold("10", "settling", text, START, None, text)]
     story.node_changes = [NodeChange(START, text, text, text, False), NodeChange(START + 1, text, "", text, True)]
-    story.environments = {"10": environment(state=text, cause=text, rule=text)}
+    story.environments = {"10": environment(state="lost", cause=text, rule=text)}
     story.jobs = {text: job(state=text, rule=text, node=text, evidence=[fact])}
     return story
 

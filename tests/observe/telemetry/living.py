@@ -1,4 +1,7 @@
-"""A whole reconciler with telemetry on the embedded cluster, whose runners can be made to die for good."""
+"""A whole reconciler with telemetry on the embedded cluster, whose runners can be made to die for good.
+
+For tests in time that leaps (tests/leaps.py).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,13 @@ from poseidon_reconciler.config import NomadSettings, Settings
 from poseidon_reconciler.config.observing import TelemetrySettings
 from poseidon_reconciler.observe.telemetry.telemetry import Telemetry
 from poseidon_reconciler.policy import PacePolicy, PoolPolicy
-from poseidon_reconciler.twin.clock import RealClock
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.poseidon_jobs import IDLE, Work, environment_job, runner_job
 from poseidon_reconciler.twin.server import TwinServer
 from tests.controllers import Notes
+from tests.leaps import LeapingClock
 from tests.twin.labs import lab
 
-SPEED: Final = 20.0
 # Ends by itself with success: stuck for good, by Nomad's own rules.
 MORTAL: Final = "10-mortal"
 RUNNERS: Final = (MORTAL, "10-a", "10-b")
@@ -39,12 +41,12 @@ class Living:
     server: TwinServer
     task: asyncio.Task[None]
 
-    async def until(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    async def until(self, condition: Callable[[], bool], timeout_s: float = 300.0) -> None:
         async with asyncio.timeout(timeout_s):
             while not condition():
                 assert not self.task.done(), "the reconciler has ended"
                 self.server.touch()
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.25)
 
     async def replaced(self) -> None:
         """Until the runner that dies was replaced and removed, and the pool is full."""
@@ -76,7 +78,7 @@ def pool_with_a_mortal() -> Cluster:
 
 @asynccontextmanager
 async def living(telemetry: TelemetrySettings) -> AsyncIterator[Living]:
-    clock = RealClock(speed=SPEED)
+    clock = LeapingClock()
     async with TwinServer(pool_with_a_mortal(), clock=clock) as server:
         settings = Settings(
             nomad=NomadSettings(address=server.address),
@@ -86,7 +88,7 @@ async def living(telemetry: TelemetrySettings) -> AsyncIterator[Living]:
         )
         notes = Notes()
         observers = Observers(notes)
-        running = Running(settings, observers, clock=clock.now, speed=SPEED)
+        running = Running(settings, observers, clock=clock.now)
         found = attach_telemetry(running, settings, observers, clock=clock.now)
         task = asyncio.create_task(running.run())
         try:

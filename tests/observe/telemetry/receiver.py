@@ -43,7 +43,7 @@ class Receiver:
         self.headers = dict(request.headers)
         body = await request.read()
         if self.manner == "hang":
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         if self.manner == "503":
             return web.Response(status=503, headers={"Retry-After": "60"})
         if request.headers.get("Content-Encoding") == "gzip":

@@ -29,6 +29,7 @@ async def command(receiver: Receiver) -> AsyncIterator[asyncio.subprocess.Proces
             "RECONCILER_HTTP__LISTEN": "off",
             "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address,
             "OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
             "OTEL_SERVICE_NAME": "pools",
             "OTEL_BSP_SCHEDULE_DELAY": "100",
             "OTEL_METRIC_EXPORT_INTERVAL": "200",
