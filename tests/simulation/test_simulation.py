@@ -19,7 +19,7 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 def test_something_happens_in_these_courses() -> None:
-    outcomes = [simulate(course_of(seed)) for seed in range(4)]
+    outcomes = [simulate(course_of(seed)) for seed in range(8)]
     kinds = {kind for outcome in outcomes for kind in outcome.writes}
     assert {"create-runner", "protect-job", "remove-job", "revive-environment", "stop-surplus"} <= kinds
 

@@ -43,7 +43,7 @@ class Connects:
     def asked(self, call: Call, at: float) -> None:
         """A request for a list ended; one of the regular readings in between belongs to no trace."""
         if self._reading is not None:
-            self._spans.call(call, at, self._reading)
+            self._spans.call(call, at - call.duration_s, at, self._reading)
 
     def not_read(self, at: float) -> None:
         """The lists could not be read; they will be asked for again."""

@@ -33,17 +33,20 @@ class Deed:
         self._action = action
         self._span = spans.begin(action.kind, at, parent, links=links, attributes=attributes)
         self._stage = spans.begin("confirm", at, self._span)
+        self._stage_began_at = at
         self._doing = False
         self._result = "given-up"
 
     def asked(self, call: Call, at: float) -> None:
         """One of its requests ended."""
+        # Durations are measured by another clock than times, and the two never agree entirely.
+        began_at = max(self._stage_began_at, at - call.duration_s)
         if call.writes and not self._doing:
             self._doing = True
-            began = at - call.duration_s
-            end(self._stage, began)
-            self._stage = self._spans.begin(_DOING.get(self._action.kind, "register"), began, self._span)
-        self._spans.call(call, at, self._stage)
+            end(self._stage, began_at)
+            self._stage = self._spans.begin(_DOING.get(self._action.kind, "register"), began_at, self._span)
+            self._stage_began_at = began_at
+        self._spans.call(call, began_at, max(began_at, at), self._stage)
 
     @property
     def trace_id(self) -> str | None:

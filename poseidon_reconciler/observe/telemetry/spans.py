@@ -67,8 +67,8 @@ class Spans:
         end(span, max(since, until))
         return span
 
-    def call(self, call: Call, until: float, parent: Span) -> None:
-        """A request to Nomad, which ended at `until`."""
+    def call(self, call: Call, since: float, until: float, parent: Span) -> None:
+        """A request to Nomad that is over."""
         attributes: dict[str, str | int | list[str]] = {
             **self._server,
             "http.request.method": call.method,
@@ -77,7 +77,6 @@ class Spans:
         }
         if call.status is not None:
             attributes["http.response.status_code"] = call.status
-        since = until - call.duration_s
         span = self.begin(f"{call.method} {call.route}", since, parent, attributes=attributes, kind=SpanKind.CLIENT)
         # A 404 is an answer like any other here: that something is gone is what was asked.
         if call.status is None or (call.status >= 400 and call.outcome != "not-found"):
