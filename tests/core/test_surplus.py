@@ -165,6 +165,21 @@ def test_no_more_than_max_jobs_exist_whatever_happens() -> None:
     assert (hold.rule, hold.until) == ("job-ceiling", None)
 
 
+def test_a_creation_of_which_nobody_knows_is_not_repeated_beyond_max_jobs() -> None:
+    bench = bench_with_pool(2, target=3, policy=pool_policy(max_jobs=3))
+    bench.wait(60)
+    (created,) = [action for action in bench.actions if action.kind == "create-runner"]
+    bench.core.planner.take_outcome(created, ActionOutcome("unknown", "no answer"), bench.now)
+    # Another one is there by now, which is no use to the pool.
+    bench.feed(node(node_id(7), index=499), node(node_id(8), index=500, draining=True))
+    bench.feed(job(runner(8), index=501, created=501))
+    bench.feed(allocation("a8", runner(8), index=502, created=502, node=node_id(8)))
+    assert bench.state(runner(8)) == "leaving"
+    bench.wait(60)
+
+    assert bench.kinds().count("create-runner") == 1
+
+
 def test_the_usual_bound_is_three_times_the_target_and_ten() -> None:
     policy = pool_policy(surge=1).pool
     assert (policy.most_jobs(0), policy.most_jobs(20)) == (13, 73)
