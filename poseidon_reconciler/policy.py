@@ -108,10 +108,7 @@ def parse_instant(value: object) -> float:
         ValueError: not a time, one without its distance from UTC, or one that is out of all bounds. The message
             quotes the value.
     """
-    if isinstance(value, float | int) and not isinstance(value, bool):
-        seconds = float(value)
-    else:
-        seconds = _parse_moment(value)
+    seconds = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else _parse_moment(value)
     if not 0 <= seconds <= LATEST_INSTANT_S:
         raise ValueError(f"{quoted(value)} is beyond the years 1970 to 2242")
     return seconds

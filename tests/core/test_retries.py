@@ -17,7 +17,7 @@ def waits_of(retries: Retries, failing: Action, times: int) -> list[float]:
     """How long an action waits each time that it fails."""
     found = []
     for _ in range(times):
-        retries.failed(failing, "no leader", NOW, repeat=False)
+        retries.failed(failing, "no leader", NOW)
         (at,) = [waiting.until for waiting in retries.waiting() if waiting.action == failing]
         found.append(at - NOW)
         list(retries.due(at))
@@ -55,14 +55,14 @@ def test_kinds_and_environments_wait_for_themselves() -> None:
 
 def test_what_is_due_is_taken_out_in_its_order_with_what_is_to_become_of_it() -> None:
     retries = Retries()
-    retries.failed(action("10-a"), "x", NOW, repeat=False)
-    retries.failed(action("10-b"), "y", NOW, repeat=True)
+    retries.failed(action("10-a"), "x", NOW)
+    retries.failed(action("10-b"), "y", NOW)
     assert retries.next_at() == NOW + 2
 
     assert list(retries.due(NOW + 1.9)) == []
-    assert list(retries.due(NOW + 2)) == [Waiting(NOW + 2, 0, action("10-a"), "x", NOW, repeat=False)]
-    assert retries.waiting() == [Waiting(NOW + 4, 1, action("10-b"), "y", NOW, repeat=True)]
-    assert list(retries.due(NOW + 100)) == [Waiting(NOW + 4, 1, action("10-b"), "y", NOW, repeat=True)]
+    assert list(retries.due(NOW + 2)) == [Waiting(NOW + 2, 0, action("10-a"), "x", NOW)]
+    assert retries.waiting() == [Waiting(NOW + 4, 1, action("10-b"), "y", NOW)]
+    assert list(retries.due(NOW + 100)) == [Waiting(NOW + 4, 1, action("10-b"), "y", NOW)]
     assert (retries.next_at(), retries.waiting()) == (None, [])
 
 
