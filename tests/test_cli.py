@@ -294,6 +294,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(command: list[str]) -> None:
     assert (child.returncode, errors) == (0, b"")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed_at_the_start_are_no_error(closed: str) -> None:
+    script = f'exec "$0" -m poseidon_reconciler replay --json "$1" {closed}'
+    ended = subprocess.run(["/bin/sh", "-c", script, sys.executable, str(RECORDING)], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_full_disk_is_said_in_one_line(options: list[str]) -> None:
