@@ -41,6 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cannot write: {error.strerror or error}", file=sys.stderr)
         _abandon_output()
         return EXIT_FAILED
+    except ValueError as error:
+        # OpenTelemetry reads some of its variables while it is imported.
+        if not str(error).startswith("OTEL_"):
+            raise
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     return status
