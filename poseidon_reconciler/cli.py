@@ -25,6 +25,7 @@ _Commands = Any  # argparse does not name the type of what add_subparsers return
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit status."""
+    _fill_closed_streams()
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -40,9 +41,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cannot write: {error.strerror or error}", file=sys.stderr)
         _abandon_output()
         return EXIT_FAILED
+    except ValueError as error:
+        # OpenTelemetry reads some of its variables while it is imported.
+        if not str(error).startswith("OTEL_"):
+            raise
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     return status
+
+
+def _fill_closed_streams() -> None:
+    """Puts something that takes everything where a standard stream was closed at the start: whatever is opened next
+    would get its number, and what is written to that.
+    """
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != fd:
+                os.dup2(nowhere, fd)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))
 
 
 def _abandon_output() -> None:

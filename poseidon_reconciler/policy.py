@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_DURATION_S = 365 * 24 * 3600.0
+LATEST_INSTANT_S = 2.0**33  # 2242-03-16, which recordings know no later than either
 MAX_QUOTED_CHARS = 60
 MAX_DURATION_CHARS = 400  # the smallest float needs 326
 
@@ -104,10 +105,16 @@ def parse_instant(value: object) -> float:
     """Seconds since the epoch of a time such as `2026-12-01T12:00:00Z`.
 
     Raises:
-        ValueError: not a time, or one without its distance from UTC. The message quotes the value.
+        ValueError: not a time, one without its distance from UTC, or one that is out of all bounds. The message
+            quotes the value.
     """
-    if isinstance(value, float | int) and not isinstance(value, bool):
-        return float(value)
+    seconds = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else _parse_moment(value)
+    if not 0 <= seconds <= LATEST_INSTANT_S:
+        raise ValueError(f"{quoted(value)} is beyond the years 1970 to 2242")
+    return seconds
+
+
+def _parse_moment(value: object) -> float:
     try:
         moment = datetime.fromisoformat(str(value).strip())
     except ValueError:

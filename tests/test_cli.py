@@ -294,6 +294,21 @@ def test_a_reader_that_has_seen_enough_is_no_error(command: list[str]) -> None:
     assert (child.returncode, errors) == (0, b"")
 
 
+@pytest.mark.parametrize("text", ["x", "-1"])
+def test_a_variable_that_opentelemetry_does_not_accept_is_one_line_that_names_it(text: str) -> None:
+    name = "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
+    environ = os.environ | {name: text, "RECONCILER_HTTP__LISTEN": "off", "NOMAD_ADDR": "http://127.0.0.1:1"}
+    ended = subprocess.run([*COMMAND, "run"], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (2, f"{name} must be a non-negative integer but got {text}\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed_at_the_start_are_no_error(closed: str) -> None:
+    script = f'exec "$0" -m poseidon_reconciler replay --json "$1" {closed}'
+    ended = subprocess.run(["/bin/sh", "-c", script, sys.executable, str(RECORDING)], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_full_disk_is_said_in_one_line(options: list[str]) -> None:

@@ -299,6 +299,29 @@ def test_no_problem_shows_a_secret(content: str | None, environ: dict[str, str])
     assert all(SECRET not in line for line in outcome(content, environ))
 
 
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("webhooks:\n  a: {events: loss}", "r.yaml:2: webhooks.a.events: needs url beside it"),
+        ("webhooks:\n  a:\n    url:", "r.yaml:3: webhooks.a.url: has no value"),
+    ],
+)
+def test_a_receiver_without_its_url(content: str, line: str) -> None:
+    assert outcome(content) == [line]
+
+
+def test_a_receiver_without_its_url_in_variables() -> None:
+    variable = "RECONCILER_WEBHOOKS__A__EVENTS"
+    assert outcome(None, {variable: "loss"}) == [f"{variable}: needs url beside it"]
+
+
+@pytest.mark.parametrize("section", ["nomad", "http", "poseidon"])
+def test_a_pipe_is_not_waited_for(section: str) -> None:
+    os.mkfifo("pipe")
+    problem = "'pipe': is a pipe, and must be a file that can be read again"
+    assert outcome(f"{section}: {{token_file: pipe}}") == [f"r.yaml:1: {section}.token_file: {problem}"]
+
+
 def test_files_that_the_settings_name_must_be_there() -> None:
     Path("empty").touch()
     content = "nomad:\n  ca_file: ca.pem\n  cert_file: .\n  key_file: empty\n  token_file: empty\n"

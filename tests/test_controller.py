@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import poseidon_reconciler.controller.loop as controller_module
-from poseidon_reconciler.controller import Ping, PolicyChanged, StreamClosed, StreamDoubt, StreamFrame
+from poseidon_reconciler.controller import Ping, PolicyChanged, Resumed, StreamClosed, StreamDoubt, StreamFrame
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
@@ -62,6 +62,13 @@ async def test_what_is_put_in_one_go_is_taken_in_in_that_order() -> None:
         await at_once()
 
         assert r.core.model.jobs[runner(0)].status == "pending"
+
+
+@in_virtual_time
+async def test_how_much_was_read_is_told() -> None:
+    async with rig() as r:
+        await r.open()
+        assert ("lists-read", "1 environments, 4 jobs") in r.notes.notes
 
 
 @in_virtual_time
@@ -477,10 +484,44 @@ async def test_an_action_of_the_policy_before_is_not_begun_under_the_next() -> N
         r.controller.put(PolicyChanged(Policy(pool=PoolPolicy(settle_s=3600))))
         await asyncio.sleep(60)
         assert len(r.actions.begun) == 8
-        assert r.notes.outcomes.count(("create-runner", "not-done")) == 4
+        assert r.notes.outcomes.count(("create-runner", "withdrawn")) == 4
         await asyncio.sleep(3600)
 
         assert len({action.job_id for _, action in r.actions.begun}) == 12
+
+
+@in_virtual_time
+async def test_what_was_not_begun_because_of_another_policy_is_decided_on_anew_at_once() -> None:
+    pace = PacePolicy(max_creates_per_second=50, max_starting_per_node=50)
+    async with rig(Policy(pace=pace)) as r:
+        r.lists.answer = lambda: (pool(100, runners=0, target=40), "")
+        r.actions.takes_s = 10
+        await r.open()
+        await asyncio.sleep(15)
+
+        r.controller.put(PolicyChanged(Policy(pace=pace, pool=PoolPolicy(surge=1))))
+        await asyncio.sleep(50)
+
+        assert len({action.job_id for _, action in r.actions.begun}) == 40
+        assert len(r.actions.begun) == 40
+
+
+@in_virtual_time
+async def test_a_pause_that_is_lifted_leaves_no_wait_behind() -> None:
+    pace = PacePolicy(max_creates_per_second=50, max_starting_per_node=50)
+    async with rig(Policy(pace=pace)) as r:
+        r.lists.answer = lambda: (pool(100, runners=0, target=40), "")
+        r.actions.takes_s = 10
+        await r.open()
+        await asyncio.sleep(15)
+
+        r.controller.put(Pause(None, "a look at it", now()))
+        await asyncio.sleep(20)
+        assert len(r.actions.begun) == 8
+        r.controller.put(Resumed(None))
+        await asyncio.sleep(50)
+
+        assert len({action.job_id for _, action in r.actions.begun}) == 40
 
 
 async def test_each_turn_is_told_of_and_so_is_what_waits() -> None:

@@ -11,6 +11,7 @@ from poseidon_reconciler.core.pauses import Pause
 
 ALL = Pause(None, "upgrade", 100.0, 200.0)
 ONE = Pause("10", "exam", 100.0)
+BEYOND = b'[{"environment_id": null, "reason": "x", "since": 1.0, "until": 1e18}]'
 
 
 def test_what_was_kept_is_there_after_a_restart_and_ends_when_it_should(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_place_that_is_gone_is_told_and_loses_nothing(tmp_path: Path) -> None:
     assert store.lasting(100.0) == [ONE]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'[{"environment_id": 10}]', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{}", b'[{"environment_id": 10}]', b"\xff", BEYOND])
 def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pauses.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"pauses\.json: not a file of pauses"):

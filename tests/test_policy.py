@@ -18,6 +18,7 @@ from poseidon_reconciler.policy import (
     PoolPolicy,
     format_duration,
     parse_duration,
+    parse_instant,
     quoted,
 )
 
@@ -150,6 +151,28 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         },
         "environments": {},
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("tomorrow", "is not a time such as 2026-12-01T12:00:00Z"),
+        ("2026-12-01T12:00:00", "does not say in which time zone: add Z, or +01:00"),
+        ("9999-12-31T23:59:59-23:59", "is beyond the years 1970 to 2242"),
+        ("2243-01-01T00:00:00Z", "is beyond the years 1970 to 2242"),
+        ("0001-01-01T00:00:00+23:59", "is beyond the years 1970 to 2242"),
+        (1e300, "is beyond the years 1970 to 2242"),
+        (math.nan, "is beyond the years 1970 to 2242"),
+        (True, "is not a time such as 2026-12-01T12:00:00Z"),
+    ],
+)
+def test_what_is_no_time_that_everybody_can_write_is_refused(value: object, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        parse_instant(value)
+
+
+def test_a_time_is_read() -> None:
+    assert parse_instant(" 2026-12-01T12:00:00+01:00 ") == parse_instant("2026-12-01T11:00:00Z") == 1796122800.0
 
 
 @pytest.mark.parametrize("fields", [{"lost_grace": "5s"}, {"lost_grace_s": 5.0}, {"lost_grace_s": 5}])

@@ -29,10 +29,11 @@ def run(options: argparse.Namespace) -> int:
     """
     settings = load_settings(options.config, read_files=True)
     with Logs(settings.log, sys.stderr.fileno()) as logs:
-        return asyncio.run(_run(settings, Observers(logs.observer), options.config, dry_run=options.dry_run))
+        return asyncio.run(_run(settings, logs, options.config, dry_run=options.dry_run))
 
 
-async def _run(settings: Settings, observer: Observers, path: Path | None, *, dry_run: bool) -> int:
+async def _run(settings: Settings, logs: Logs, path: Path | None, *, dry_run: bool) -> int:
+    observer = Observers(logs.observer)
     try:
         running = Running(settings, observer, dry_run=dry_run)
         telemetry = attach_telemetry(running, settings, observer)
@@ -53,5 +54,5 @@ async def _run(settings: Settings, observer: Observers, path: Path | None, *, dr
         raise UsageError(str(error)) from None
     observer.noted("stopped", "by a signal")
     if running.shadow is not None:
-        sys.stderr.write(table(running.shadow.scores()))
+        logs.write(table(running.shadow.scores()))
     return 0

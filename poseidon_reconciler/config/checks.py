@@ -52,7 +52,7 @@ def checked_token(token: SecretStr) -> SecretStr:
 
 def read_token_file(path: Path) -> SecretStr:
     """The token in a file. Raises ValueError where there is none."""
-    content = read_start(path, _MAX_TOKEN_BYTES)
+    content = read_kept_file(path, _MAX_TOKEN_BYTES)
     return checked_token(SecretStr(content.decode("ascii", "replace").strip()))
 
 
@@ -76,6 +76,14 @@ def checked_url(url: str) -> str:
     if parts.username is not None or parts.fragment:
         raise ValueError("must hold no user and no fragment: https://host/path")
     return url
+
+
+def read_kept_file(path: Path, max_bytes: int) -> bytes:
+    """The first bytes of a file that is read again and again. Raises ValueError where it cannot be."""
+    if path.is_fifo():
+        # Nobody may ever write to it, and whoever opens it waits for that.
+        raise ValueError("is a pipe, and must be a file that can be read again")
+    return read_start(path, max_bytes)
 
 
 def read_start(path: Path, max_bytes: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from poseidon_reconciler.config.checks import read_start, read_token_file
+from poseidon_reconciler.config.checks import read_kept_file, read_token_file
 from poseidon_reconciler.config.given import CERT_FILE, KEY_FILE, TOKEN, TOKEN_FILE, Given, KeyPath, Layer, Origin
 from poseidon_reconciler.config.settings import ConfigError, Settings
 from poseidon_reconciler.config.variables import PREFIX, read_nomad_variables, read_own_variables, variable_for
@@ -76,7 +76,13 @@ def _validated(given: Mapping[KeyPath, Given]) -> tuple[Settings | None, list[tu
         return Settings.model_validate(tree), []
     except ValidationError as error:
         details = [(tuple(map(str, detail["loc"])), detail) for detail in error.errors()]
-        return None, [(given[path].origin, _what_is_wrong(detail)) for path, detail in details]
+        return None, [(_origin_of(path, given), _what_is_wrong(detail)) for path, detail in details]
+
+
+def _origin_of(path: KeyPath, given: Mapping[KeyPath, Given]) -> Origin:
+    """Where a value was given; for one that is missing, where the first of its section was."""
+    section = path[:-1]
+    return given[path].origin if path in given else next(given[key].origin for key in given if key[:-1] == section)
 
 
 _WRONG = {
@@ -93,6 +99,8 @@ _WRONG = {
 
 
 def _what_is_wrong(detail: ErrorDetails) -> str:
+    if detail["type"] == "missing":
+        return f"needs {detail['loc'][-1]} beside it"
     if detail["input"] is None:
         return "has no value"
     context = detail.get("ctx", {})
@@ -128,7 +136,7 @@ def _read_named_files(given: Mapping[KeyPath, Given]) -> tuple[SecretStr | None,
             elif path[-1] in ("token_file", "secret_file"):
                 read_token_file(Path(text))
             else:
-                read_start(Path(text), 1)
+                read_kept_file(Path(text), 1)
         except ValueError as error:
             problems.append((origin, f"{quoted(text)}: {error}"))
     return token, problems

@@ -295,13 +295,14 @@ class Controller:
         async with self._slots:
             if self.stopping:
                 return
-            pause = self.core.planner.pauses.of(action.environment_id, self._clock())
+            # Not by a clock that was set back: what it calls paused, the core would decide on again, and again.
+            pause = self.core.planner.pauses.of(action.environment_id, max(self._clock(), self.core.now))
             try:
                 if pause is not None:
-                    outcome = ActionOutcome("not-done", f"paused: {pause.reason}")
+                    outcome = ActionOutcome("withdrawn", f"paused: {pause.reason}")
                 elif self.core.policy is not decided_by:
                     # If it is still wanted, it is decided on again.
-                    outcome = ActionOutcome("not-done", "the policy has changed meanwhile")
+                    outcome = ActionOutcome("withdrawn", "the policy has changed meanwhile")
                 else:
                     outcome = await self._actions.execute(action)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others

@@ -13,10 +13,13 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
+from poseidon_reconciler.policy import LATEST_INSTANT_S
+
 UNKNOWN: Final = -1
 _MAX_INT: Final = 2**63 - 1
 
 Index = Annotated[int, Meta(ge=0, le=_MAX_INT)]
+Seconds = Annotated[float, Meta(ge=0, le=LATEST_INSTANT_S)]
 Nanoseconds = Annotated[int, Meta(ge=-(2**63), le=_MAX_INT)]
 
 

@@ -19,7 +19,7 @@ ActionKind = Literal[
     "protect-job", "create-runner", "revive-environment", "restore-environment", "remove-job", "stop-surplus"
 ]
 
-Result = Literal["done", "not-done", "not-wanted", "unknown"]
+Result = Literal["done", "not-done", "not-wanted", "unknown", "withdrawn"]
 
 
 class Action(Struct, frozen=True, gc=False):
@@ -34,7 +34,8 @@ class Action(Struct, frozen=True, gc=False):
 
 
 class ActionOutcome(Struct, frozen=True, gc=False):
-    """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done.
+    """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done,
+    `withdrawn` where it was not even begun because somebody has decided otherwise meanwhile.
 
     `index` is the Raft index of what was registered, if anything was; `trouble` is what was read of the job that it was
     about: what its agent or the scheduler said of why it did not run.
@@ -50,6 +51,8 @@ class _Expected(Struct, gc=False):
     environment_id: str
     # The Raft index of the registration, once the server has confirmed it.
     index: int | None = None
+    # Whether a request for it got no answer: it may be there.
+    in_doubt: bool = False
 
 
 class Ledger:
@@ -81,6 +84,16 @@ class Ledger:
         if (entry := self._expected.get(job_id)) is not None:
             entry.index = index
 
+    def doubt(self, job_id: str) -> None:
+        """Nobody knows whether the runner was registered."""
+        if (entry := self._expected.get(job_id)) is not None:
+            entry.in_doubt = True
+
+    def is_in_doubt(self, job_id: str) -> bool:
+        """Whether a runner that is expected may be there although its latest request has failed."""
+        entry = self._expected.get(job_id)
+        return entry is not None and entry.in_doubt
+
     def settle(self, job_id: str) -> None:
         """The runner was seen, or its registration is known to have failed: it is expected no more."""
         if (entry := self._expected.pop(job_id, None)) is not None:
@@ -111,6 +124,11 @@ class Ledger:
     def undo(self, kind: ActionKind, job_id: str) -> None:
         """An action did not come about; it may be decided on again."""
         self._done.get(job_id, {}).pop(kind, None)
+
+    def forget_environment(self, environment_id: str) -> None:
+        """The environment is no longer remembered; what is expected in it still is."""
+        if not self.expected_in(environment_id):
+            self._expected_by_environment.pop(environment_id, None)
 
     def forget(self, job_id: str) -> None:
         """The job is no longer remembered."""

@@ -6,12 +6,22 @@ A field of a wrong type never costs more than its own event: the line is then re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Raw
 
-from poseidon_reconciler.core.events import SNAPSHOT_TABLES, UNKNOWN, Event, Frame, Index, Snapshot, Wire, wire_name
+from poseidon_reconciler.core.events import (
+    SNAPSHOT_TABLES,
+    UNKNOWN,
+    Event,
+    Frame,
+    Index,
+    Seconds,
+    Snapshot,
+    Wire,
+    wire_name,
+)
 
 _MALFORMED_KEPT_BYTES: Final = 200
 _TOPICS: Final = frozenset({"Job", "Allocation", "Evaluation", "Node"})
@@ -20,7 +30,7 @@ _TOPICS: Final = frozenset({"Job", "Allocation", "Evaluation", "Node"})
 class ToldOutcome(Wire):
     """What became of an action; see `core.ledger`."""
 
-    at: float
+    at: Seconds
     kind: str
     environment_id: str
     job_id: str
@@ -36,8 +46,8 @@ class ToldPause(Wire):
 
     environment_id: str | None = None
     reason: str = ""
-    since: float = 0.0
-    until: float | None = None
+    since: Seconds = 0.0
+    until: Seconds | None = None
     lifted: bool = False
 
 
@@ -58,7 +68,7 @@ class Line(Frame):
     `faults` counts the events of the line that could not be read; the others are there.
     """
 
-    received_at: Annotated[float, Meta(ge=0, le=2**33)] | None = None
+    received_at: Seconds | None = None
     frame: Frame | None = None
     snapshot: Snapshot | None = None
     connection: str | None = None
@@ -86,7 +96,7 @@ class _LooseSnapshot(Wire):
 
 
 class _LooseLine(_LooseFrame):
-    received_at: Annotated[float, Meta(ge=0, le=2**33)] | None = None
+    received_at: Seconds | None = None
     frame: _LooseFrame | None = None
     snapshot: _LooseSnapshot | None = None
     told: Told | None = None

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from poseidon_reconciler.core.events import Seconds
 from poseidon_reconciler.policy import Policy
 
 
@@ -18,8 +19,8 @@ class Pause(Struct, frozen=True, gc=False):
 
     environment_id: str | None
     reason: str
-    since: float
-    until: float | None = None
+    since: Seconds
+    until: Seconds | None = None
 
     def lasts(self, now: float) -> bool:
         """Whether it has not expired."""

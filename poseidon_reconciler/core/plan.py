@@ -100,15 +100,19 @@ class Planner:
     def take_outcome(self, action: Action, outcome: ActionOutcome, now: float) -> None:
         """Takes note of what became of an action.
 
-        One that did not come about may be decided on again, after a while that grows. Where nobody knows whether it
-        did, a creation is asked for again under its name, whatever has changed meanwhile: under another it could be
-        there twice.
+        One that did not come about may be decided on again, after a while that grows, or at once if it was not even
+        begun. Where nobody knows whether it did, a creation is asked for again under its name, whatever has changed
+        or failed meanwhile: under another it could be there twice.
         """
         if outcome.trouble:
             self.refill.poison.explain(action.environment_id, outcome.trouble)
+        if outcome.result == "unknown" and action.kind == "create-runner":
+            self.ledger.doubt(action.job_id)
+        if outcome.result == "withdrawn":
+            self._allow_again(action)
+            return
         if outcome.result != "done":
-            repeat = outcome.result == "unknown" and action.kind == "create-runner"
-            self.retries.failed(action, outcome.detail, now, repeat=repeat)
+            self.retries.failed(action, outcome.detail, now)
             return
         self.retries.succeeded(action)
         if action.kind == "create-runner":
@@ -116,10 +120,13 @@ class Planner:
             self.ledger.confirm(action.job_id, outcome.index if outcome.index != UNKNOWN else self._model.index)
 
     def _allow_again(self, action: Action) -> None:
-        if action.kind == "create-runner":
-            self.ledger.settle(action.job_id)
-            if action.replaces is not None:
+        if self.ledger.is_in_doubt(action.job_id):
+            self.refill.repeat_later(action)
+        elif action.kind == "create-runner":
+            # One that is expected no more was seen.
+            if self.ledger.is_expected(action.job_id) and action.replaces is not None:
                 self.ledger.undo("create-runner", action.replaces)
+            self.ledger.settle(action.job_id)
         else:
             self.ledger.undo(action.kind, action.job_id)
             if action.kind == "protect-job" and (job := self._model.jobs.get(action.job_id)) is not None:
@@ -159,10 +166,7 @@ class Planner:
     def plan(self, now: float) -> list[Action]:
         """The actions to take at `now`."""
         for waited in self.retries.due(now):
-            if waited.repeat:
-                self.refill.repeat_later(waited.action)
-            else:
-                self._allow_again(waited.action)
+            self._allow_again(waited.action)
         touched, alarm = self._diagnosis.touched, self.desk.alarm
         if not (touched or self.protection or self.refill.repeats or (alarm.at is not None and alarm.at <= now)):
             return []
@@ -190,12 +194,17 @@ class Planner:
 
     def _assess(self, environment_id: str, now: float) -> None:
         """Brings up to date what an environment lacks, and whether anything is to be done about it."""
-        self.refill.assess(environment_id, now)
-        self.surplus.assess(environment_id, now)
         pool = self._diagnosis.pools.get(environment_id)
         if pool is None:
             self._open.pop(environment_id, None)
+            self.refill.forget_environment(environment_id)
+            self.surplus.forget_environment(environment_id)
+            self.retries.forget_environment(environment_id)
+            self.ledger.forget_environment(environment_id)
+            self.revivals.forget(environment_id)
             return
+        self.refill.assess(environment_id, now)
+        self.surplus.assess(environment_id, now)
         mending = self.environment_action(environment_id) is not None
         lacking = self.deficit(environment_id) > 0
         if lacking or pool.lost or mending or self.surplus.is_wanted(environment_id):

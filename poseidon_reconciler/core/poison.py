@@ -55,6 +55,11 @@ class Poison:
         """The job is no longer remembered."""
         self._proven.discard(job_id)
 
+    def forget_environment(self, environment_id: str) -> None:
+        """The environment is no longer remembered: one of that name that comes later is another one."""
+        self._poisonings.pop(environment_id, None)
+        self._young.pop(environment_id, None)
+
     def observe(self, change: Change, now: float) -> bool:
         """Takes note of a verdict on a runner that became another one; returns whether the runner itself has failed."""
         job, verdict = change.job, change.verdict

@@ -51,15 +51,17 @@ class Refill:
         """Whether any creation is to be asked for once more."""
         return bool(self._repeats)
 
+    def forget_environment(self, environment_id: str) -> None:
+        """The environment is no longer remembered."""
+        self._deficits.pop(environment_id, None)
+        self.poison.forget_environment(environment_id)
+
     # --- what is lacking -----------------------------------------------------------------------------------------
 
     def assess(self, environment_id: str, now: float) -> None:
         """Brings up to date what an environment lacks."""
         self.poison.look(environment_id, now)
-        pool = self._desk.diagnosis.pools.get(environment_id)
-        if pool is None:
-            self._deficits.pop(environment_id, None)
-            return
+        pool = self._desk.diagnosis.pools[environment_id]
         target = self._desk.target(environment_id)
         size = max(0, self._limit(pool, target) - self._provided(pool)) if target is not None else 0
         deficit = self._deficits.setdefault(environment_id, Deficit())
@@ -92,12 +94,20 @@ class Refill:
         return desk.policy.pace.max_starting_per_node * ready - starting - expected
 
     def room_in(self, environment_id: str) -> int:
-        """How many more runners an environment may have in existence, dead ones and expected ones counted."""
+        """How many more unused runners an environment may have in existence, dead ones and expected ones counted."""
         desk = self._desk
         pool, target = desk.diagnosis.pools[environment_id], desk.target(environment_id) or 0
         existing = sum(number for state, number in pool.states.items() if state not in ("gone", "used"))
         most = desk.policy_of(environment_id).most_jobs(target)
-        return most - existing - desk.ledger.expected_in(environment_id)
+        room = most - existing - desk.ledger.expected_in(environment_id)
+        # Used ones that are dead or out of reach are looked for only where they could make a difference.
+        return room if room > 0 else room + self._used_but_not_live(environment_id)
+
+    def _used_but_not_live(self, environment_id: str) -> int:
+        verdicts = self._desk.diagnosis.verdicts
+        runners = self._desk.model.environments[environment_id].runners
+        used = [verdicts[job_id].state for job_id, job in runners.items() if job.used and job_id in verdicts]
+        return sum(state not in ("gone", "used") for state in used)
 
     def _trust(self, pool: Pool, now: float) -> int | None:
         """How many more runners an environment is trusted with while its new ones fail; None for any number."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from poseidon_reconciler.core.ledger import Action, ActionKind
 
@@ -46,20 +46,23 @@ class Patience:
     def ended(self, key: str, since: float, now: float) -> None:
         """What had been tried lasted from `since` until now; long enough, and the next failure is a first one again."""
         if now - since >= _LASTED_S:
-            self._tries.pop(key, None)
-            self._tried_at.pop(key, None)
-            self._ready_at.pop(key, None)
+            self.forget(key)
+
+    def forget(self, key: str) -> None:
+        """The next try is a first one."""
+        self._tries.pop(key, None)
+        self._tried_at.pop(key, None)
+        self._ready_at.pop(key, None)
 
 
 class Waiting(NamedTuple):
-    """A failed action that may be decided on again at `until`; `repeat`: as it was, because it may have been done."""
+    """A failed action that may be decided on again at `until`."""
 
     until: float
     order: int
     action: Action
     detail: str
     failed_at: float
-    repeat: bool
 
 
 class Retries:
@@ -71,8 +74,8 @@ class Retries:
         self._failures: dict[tuple[str, ActionKind], tuple[int, float]] = {}
         self._order = itertools.count()
 
-    def failed(self, action: Action, detail: str, now: float, *, repeat: bool) -> None:
-        """Lets an action wait before it may be decided on again, or is to be repeated as it was."""
+    def failed(self, action: Action, detail: str, now: float) -> None:
+        """Lets an action wait before it may be decided on again."""
         key = (action.environment_id, action.kind)
         failures, same_until = self._failures.get(key, (0, now))
         is_another = now >= same_until
@@ -80,11 +83,16 @@ class Retries:
         wait_s = min(_FIRST_WAIT_S * 2 ** min(failures - 1, 30), _LONGEST_WAIT_S)
         if is_another:
             self._failures[key] = (failures, now + wait_s)
-        heapq.heappush(self._waiting, Waiting(now + wait_s, next(self._order), action, detail, now, repeat))
+        heapq.heappush(self._waiting, Waiting(now + wait_s, next(self._order), action, detail, now))
 
     def succeeded(self, action: Action) -> None:
         """The next failure of this kind in this environment is a first one again."""
         self._failures.pop((action.environment_id, action.kind), None)
+
+    def forget_environment(self, environment_id: str) -> None:
+        """The environment is no longer remembered; what waits there still comes due."""
+        for kind in get_args(ActionKind):
+            self._failures.pop((environment_id, kind), None)
 
     def due(self, now: float) -> Iterator[Waiting]:
         """Takes out the actions that have waited long enough."""

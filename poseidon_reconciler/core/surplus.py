@@ -74,6 +74,11 @@ class Surplus:
             excess = self._pools.setdefault(job.environment_id, _Excess(Deficit(), Counter()))
             excess.came[_how_it_came(change)] += 1
 
+    def forget_environment(self, environment_id: str) -> None:
+        """The environment is no longer remembered."""
+        self._pools.pop(environment_id, None)
+        self._claimed_at.pop(environment_id, None)
+
     def assess(self, environment_id: str, now: float) -> None:
         """Brings up to date what a pool has beyond its target."""
         pool = self._desk.diagnosis.pools.get(environment_id)

@@ -8,12 +8,15 @@ block's end, and a file that breaks off there is only short of its last seconds.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import gzip
 import os
 import re
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -72,8 +75,12 @@ class RecordingFiles:
             OSError: it cannot be written, or the present one not be finished.
         """
         self.close()
+        self._refuse_what_another_writes()
         self._number_the_last()
         self._raw = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        # A network's file system may know no locks.
+        with suppress(OSError):
+            fcntl.flock(self._raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
         packed = self._path.suffix == ".gz"
         self._file = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0) if packed else self._raw
         self._began_at = self._flushed_at = self._monotonic()
@@ -123,6 +130,20 @@ class RecordingFiles:
         else:
             self._path.unlink()
             self.files -= 1
+
+    def _refuse_what_another_writes(self) -> None:
+        """Whoever writes a file holds its lock, which ends with the process: two of them would rename and remove each
+        other's files.
+        """
+        if not self._path.is_file():
+            return
+        with self._path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise OSError(errno.EBUSY, "another recorder writes it") from None
+            except OSError:
+                return
 
     def _number_the_last(self) -> None:
         """Gives the file that has our name the next number, and removes the oldest ones."""

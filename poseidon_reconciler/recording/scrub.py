@@ -60,13 +60,8 @@ def _words(value: Any) -> Any:
     return scrub_text(value) if isinstance(value, str) else _plain(value)
 
 
-def _numbers(value: Any) -> Any:
-    """Numbers at any depth, each under its own name."""
-    if isinstance(value, dict):
-        return {key: _numbers(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_numbers(each) for each in value]
-    return 0 if isinstance(value, str) else value
+def _number(value: Any) -> Any:
+    return 0 if isinstance(value, str) else _plain(value)
 
 
 def _each(scrub: Scrub) -> Scrub:
@@ -141,7 +136,9 @@ _JOB: Final = _object(
     "Dispatched SubmitTime JobModifyIndex " + _INDEXES,
     **_PLACEMENT,
     Datacenters=_each(_plain),
-    JobSummary=_object("JobID Namespace CreateIndex ModifyIndex", Summary=_numbers, Children=_numbers),
+    JobSummary=_object(
+        "JobID Namespace CreateIndex ModifyIndex", Summary=_by_name(_by_name(_number)), Children=_by_name(_number)
+    ),
     TaskGroups=_each(_GROUP),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poseidon_reconciler.core.ids import refill_id, replacement_id
-from poseidon_reconciler.core.ledger import ActionOutcome
+from poseidon_reconciler.core.ledger import ActionOutcome, Result
 from tests.core.builders import (
     TEMPLATE,
     Bench,
@@ -151,6 +151,25 @@ def test_a_creation_without_an_answer_is_repeated_under_the_same_name_whatever_b
 
     names = {action.job_id for action in bench.actions if action.kind == "create-runner"}
     assert names == {created.job_id}
+
+
+@pytest.mark.parametrize("result", ["not-done", "not-wanted", "withdrawn"])
+def test_a_creation_without_an_answer_keeps_its_name_when_its_repetition_fails(result: Result) -> None:
+    bench = bench_with_pool(0, target=1)
+    (created,) = [action for action in bench.actions if action.kind == "create-runner"]
+    bench.core.planner.take_outcome(created, ActionOutcome("unknown", "no answer"), bench.now)
+    bench.wait(5)
+    again = bench.actions[-1]
+    assert again.job_id == created.job_id
+
+    # The template is another one meanwhile, so that a refill would have another name.
+    bench.feed(job(TEMPLATE, index=310, created=100, registered=310, version=1, target=1))
+    bench.core.planner.take_outcome(again, ActionOutcome(result, "no leader"), bench.now)
+    bench._keep(bench.core.advance(bench.now))
+    bench.wait(60)
+
+    assert len(bench.actions) == 3
+    assert {action.job_id for action in bench.actions} == {created.job_id}
 
 
 def test_an_exactly_pool_waits_for_an_older_copy_that_is_still_being_stopped() -> None:

@@ -17,7 +17,7 @@ def waits_of(retries: Retries, failing: Action, times: int) -> list[float]:
     """How long an action waits each time that it fails."""
     found, now = [], NOW
     for _ in range(times):
-        retries.failed(failing, "no leader", now, repeat=False)
+        retries.failed(failing, "no leader", now)
         (at,) = [waiting.until for waiting in retries.waiting() if waiting.action == failing]
         found.append(at - now)
         list(retries.due(at))
@@ -36,12 +36,12 @@ def test_they_stay_there_however_often_it_fails() -> None:
 def test_what_fails_together_fails_once() -> None:
     retries = Retries()
     for number in range(20):
-        retries.failed(action(f"10-{number}"), "nothing was sent", NOW + number / 20, repeat=False)
+        retries.failed(action(f"10-{number}"), "nothing was sent", NOW + number / 20)
     assert max(waiting.until - waiting.failed_at for waiting in retries.waiting()) == 2
 
     list(retries.due(NOW + 4))
     # However steadily failures come, they are another one in time.
-    retries.failed(action("10-a"), "nothing was sent", NOW + 4, repeat=False)
+    retries.failed(action("10-a"), "nothing was sent", NOW + 4)
     assert [waiting.until for waiting in retries.waiting()] == [NOW + 8]
 
 
@@ -63,20 +63,20 @@ def test_kinds_and_environments_wait_for_themselves() -> None:
 
     assert waits_of(retries, action(environment_id="1"), 1) == [2]
     assert waits_of(retries, action(kind="protect-job"), 1) == [2]
-    retries.failed(action(), "no leader", NOW + 30, repeat=False)
+    retries.failed(action(), "no leader", NOW + 30)
     assert [waiting.until for waiting in retries.waiting()] == [NOW + 30 + 32]
 
 
 def test_what_is_due_is_taken_out_in_its_order_with_what_is_to_become_of_it() -> None:
     retries = Retries()
-    retries.failed(action("10-a"), "x", NOW, repeat=False)
-    retries.failed(action("10-b"), "y", NOW + 1, repeat=True)
+    retries.failed(action("10-a"), "x", NOW)
+    retries.failed(action("10-b"), "y", NOW + 1)
     assert retries.next_at() == NOW + 2
 
     assert list(retries.due(NOW + 1.9)) == []
-    assert list(retries.due(NOW + 2)) == [Waiting(NOW + 2, 0, action("10-a"), "x", NOW, repeat=False)]
-    assert retries.waiting() == [Waiting(NOW + 3, 1, action("10-b"), "y", NOW + 1, repeat=True)]
-    assert list(retries.due(NOW + 100)) == [Waiting(NOW + 3, 1, action("10-b"), "y", NOW + 1, repeat=True)]
+    assert list(retries.due(NOW + 2)) == [Waiting(NOW + 2, 0, action("10-a"), "x", NOW)]
+    assert retries.waiting() == [Waiting(NOW + 3, 1, action("10-b"), "y", NOW + 1)]
+    assert list(retries.due(NOW + 100)) == [Waiting(NOW + 3, 1, action("10-b"), "y", NOW + 1)]
     assert (retries.next_at(), retries.waiting()) == (None, [])
 
 

@@ -156,6 +156,19 @@ def test_a_surge_lets_so_many_be_ordered_while_nomad_is_bringing_others_back(sur
     assert bench.kinds() == ["create-runner"] * surge
 
 
+def test_used_runners_that_are_lost_take_no_room_of_unused_ones() -> None:
+    bench = bench_with_pool(4, target=2, policy=pool_policy(max_jobs=2))
+    claimed = [
+        job(runner(n), index=510, created=200 + 10 * n, registered=510, version=1, used=True) for n in (0, 1, 2, 3)
+    ]
+    bench.feed(*claimed)
+    bench.feed(*[node(node_id(n), "down", index=520 + n) for n in (2, 3)])
+    bench.wait(600)
+
+    assert bench.core.diagnosis.pools["10"].count("lost") == 2
+    assert bench.kinds().count("create-runner") == 2
+
+
 def test_no_more_than_max_jobs_exist_whatever_happens() -> None:
     bench = bench_with_pool(2, target=5, policy=pool_policy(max_jobs=4))
     bench.wait(60)

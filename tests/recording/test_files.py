@@ -70,6 +70,23 @@ def test_what_is_there_already_is_not_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "a.0042.ndjson").read_bytes() == b"of another life\n"
 
 
+def test_a_recording_that_another_one_writes_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    files, others = files_of(path), files_of(path)
+    files.begin()
+
+    with pytest.raises(OSError, match="another recorder writes it"):
+        others.begin()
+    files.write(b"1")
+    files.begin()
+    files.write(b"2")
+    files.close()
+    write(others, b"3")
+    others.close()
+
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [b"1\n", b"2\n", b"3\n"]
+
+
 def test_the_oldest_go_first_and_nothing_else_goes(tmp_path: Path) -> None:
     (tmp_path / "a.1.ndjson").write_bytes(b"somebody's own\n")
     files = files_of(tmp_path / "a.ndjson", keep=2)

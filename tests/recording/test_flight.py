@@ -148,6 +148,19 @@ def test_no_secret_reaches_the_disk_and_nobody_else_may_read_it(tmp_path: Path) 
     assert (tmp_path / "flights").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("depth", [300, 1000])
+def test_what_is_nested_too_deeply_to_be_written_is_not_written(tmp_path: Path, depth: int) -> None:
+    ring = FlightRing(10**6)
+    deep = b'{"Index":6,"Events":[{"Topic":"Job","Payload":{"Job":{"JobSummary":{"Summary":%b}}}}]}'
+    ring.add(Entry(START, "Snapshot", SNAPSHOT))
+    ring.add(Entry(START, "Frame", deep % (b"[" * depth + b"]" * depth)))
+    put(ring)
+
+    _, line = written(ring, tmp_path / "a.ndjson.gz")
+
+    assert line["Frame"]["Events"][0]["Payload"]["Job"] == {"JobSummary": {"Summary": 0}}
+
+
 def test_only_so_many_are_kept_and_the_oldest_goes_first(tmp_path: Path) -> None:
     ring = FlightRing(10**6)
     for number in range(4):

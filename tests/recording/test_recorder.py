@@ -76,6 +76,18 @@ def test_all_kinds_of_lines_are_written_in_their_order_without_secrets(path: Pat
     assert (recorder.frames, recorder.snapshots, recorder.unreadable, recorder.dropped) == (2, 1, 1, 0)
 
 
+@pytest.mark.parametrize("depth", [300, 1000])
+def test_what_is_nested_too_deeply_to_be_written_ends_nothing(path: Path, depth: int) -> None:
+    deep = b'{"Index":6,"Events":[{"Topic":"Job","Payload":{"Job":{"JobSummary":{"Summary":%b}}}}]}'
+    recorder = Recorder(RecordingFiles(path, max_bytes=10**9, max_age_s=1e6, keep=10), name="a")
+    recorder.start()
+    recorder.frame(deep % (b"[" * depth + b"]" * depth), START)
+    recorder.frame(frame(7), START + 1)
+
+    assert recorder.close(10)
+    assert [line["Frame"]["Index"] for line in lines(path)] == [6, 7]
+
+
 def test_of_a_job_what_is_newer_counts(path: Path) -> None:
     newer = {**stub(JOBS[1]), "Status": "dead", "ModifyIndex": 9}
     recorder = Recorder(Disk(path), name="a")

@@ -268,6 +268,16 @@ def test_a_flight_says_when_the_core_was_told_the_time(tmp_path: Path) -> None:
     assert (story.frames, story.heartbeats, story.malformed) == (2, 0, 0)
 
 
+@pytest.mark.parametrize("until", [1e18, -1.0])
+def test_a_pause_until_a_time_that_nobody_can_write_is_no_line_of_a_flight(tmp_path: Path, until: float) -> None:
+    lines = [told(START, Pause={"Reason": "x", "Since": START, "Until": until}), *ending()]
+
+    story = Replay(Policy()).run(RecordingReader([write(tmp_path / "a", *lines)]), settle_s=0.0)
+
+    assert story.malformed == 1
+    assert "paused" not in [hold.rule for hold in story.holds]
+
+
 def test_a_flight_tells_what_the_core_was_told_besides(tmp_path: Path) -> None:
     replay = Replay(Policy())
     outcome = {"At": START, "Kind": "remove-job", "EnvironmentID": "10", "JobID": RUNNER, "Result": "not-done"}

@@ -18,6 +18,7 @@ _OUTCOMES: Final = {
     "not-done": "action-failed",
     "not-wanted": "action-not-wanted",
     "unknown": "action-unknown",
+    "withdrawn": "action-withdrawn",
 }
 # A note that is about one environment begins with it.
 _ABOUT: Final = re.compile(r"environment (?P<id>\d+)(?:: |$)")

@@ -24,6 +24,9 @@ OWN_LOGGER: Final = "poseidon_reconciler"
 _FIRST: Final = ("time", "level", "event")
 _EVENT_WIDTH: Final = 20
 _LAST_LINES_S: Final = 2.0
+# Threads of libraries may outlive us. Where nobody handles what they log, Python itself writes it to stderr, waits for
+# a reader that hangs, and at the interpreter's end for who waits.
+_NOBODY: Final = logging.NullHandler()
 
 
 class Renderer(Protocol):
@@ -59,10 +62,16 @@ class Logs:
 
     def __exit__(self, *_: object) -> None:
         logging.captureWarnings(capture=False)
+        self._root.addHandler(_NOBODY)
         self._root.removeHandler(self._handler)
         self._root.setLevel(self._levels_before[0])
         self._own.setLevel(self._levels_before[1])
         self._writer.close(_LAST_LINES_S)
+
+    def write(self, text: str) -> None:
+        """Writes lines for people as they are, without waiting."""
+        for line in text.splitlines():
+            self._writer.write(line)
 
     def _dropped_line(self, number: int) -> str:
         name = "log-lines-dropped"

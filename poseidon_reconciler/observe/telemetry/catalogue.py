@@ -78,7 +78,8 @@ AT_RISK: Final = Metric(
 )
 ACTIONS: Final = Metric(
     "actions", "counter", "{action}", ("kind", "outcome"),
-    "Actions that ended: `done`, `not-done`, `not-wanted` (the world had changed), `unknown` (it may have been done).",
+    "Actions that ended: `done`, `not-done`, `not-wanted` (the world had changed), `unknown` (it may have been done),"
+    " `withdrawn` (a pause or another policy came first).",
 )  # fmt: skip
 HOLDS: Final = Metric(
     "holds", "gauge", "{hold}", (ENVIRONMENT, "rule"),

@@ -12,7 +12,7 @@ from poseidon_reconciler.observe.telemetry.calls import Call
 from poseidon_reconciler.observe.telemetry.spans import Spans, end, fail, trace_id_of
 
 _DOING: Final[dict[ActionKind, str]] = {"remove-job": "deregister"}
-_GOOD: Final = frozenset({"done", "not-wanted"})
+_GOOD: Final = frozenset({"done", "not-wanted", "withdrawn"})
 
 
 class Deed:

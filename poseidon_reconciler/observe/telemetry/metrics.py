@@ -28,7 +28,7 @@ Observations = Iterable[Observation]
 
 # Those that are gone have no series, and so no number either.
 _ENVIRONMENT_STATES: Final = tuple(state for state in get_args(EnvironmentState) if state != GONE)
-_OUTCOMES: Final = ("done", "not-done", "not-wanted", "unknown")
+_OUTCOMES: Final = ("done", "not-done", "not-wanted", "unknown", "withdrawn")
 _NODE_STATUSES: Final = ("ready", "draining", "down", "disconnected", "initializing")
 _REFILL_BOUNDS_S: Final = (1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200, 3600)
 _REQUEST_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

@@ -80,7 +80,9 @@ async def refuse_stranger(request: web.Request, token_file: Path | None) -> web.
     except ValueError as error:
         return refusal(403, f"nobody may: http.token_file: {error}")
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+    # Bytes of a header that are no UTF-8 come as surrogates.
+    given_token = given.strip().encode("utf-8", "surrogateescape")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given_token, token.encode()):
         response = refusal(401, "the token of http.token_file is needed: Authorization: Bearer …")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
@@ -91,7 +93,14 @@ def _is_cross_site(request: web.Request) -> bool:
     if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("Origin")
-    return origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("Host", "").lower()
+    return origin is not None and _netloc_of(origin) != request.headers.get("Host", "").lower()
+
+
+def _netloc_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _host_of(header: str) -> str:

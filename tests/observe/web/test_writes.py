@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from poseidon_reconciler.observe.web import writes
 from poseidon_reconciler.policy import Policy, PoolPolicy
@@ -57,6 +58,17 @@ async def test_the_token_is_needed(token_file: Path, given: str | None) -> None:
     assert served.bench.core.planner.pauses.current(served.bench.now) == []
 
 
+async def test_a_token_of_bytes_that_are_no_text_is_a_wrong_one(token_file: Path) -> None:
+    served = pool(token_file=token_file)
+    async with served.serving():
+        reader, writer = await asyncio.open_connection("127.0.0.1", URL(served.address).port)
+        writer.write(b"POST /v1/resume HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n")
+        writer.write(b"Authorization: Bearer \xff\xfe\r\n\r\n")
+        status = await reader.readline()
+        writer.close()
+    assert status.split()[1] == b"401"
+
+
 async def test_the_token_is_the_one_of_the_file_as_it_is_now(token_file: Path) -> None:
     async with pool(token_file=token_file).serving() as client:
         token_file.write_text("another")  # noqa: ASYNC240 - nobody waits for it
@@ -69,6 +81,7 @@ async def test_the_token_is_the_one_of_the_file_as_it_is_now(token_file: Path) -
     [
         {"Origin": "https://elsewhere.example"},
         {"Origin": "null"},
+        {"Origin": "http://[::"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],
@@ -106,6 +119,8 @@ async def test_a_page_of_ours_may(token_file: Path) -> None:
         ({"reason": "x", "until": "2020-01-01T00:00:00Z"}, 409, "over already"),
         ({"reason": "x", "until": "2100-01-01T00:00:00"}, 400, "time zone"),
         ({"reason": "x", "until": "tomorrow"}, 400, "tomorrow"),
+        ({"reason": "x", "until": "9999-12-31T23:59:59-23:59"}, 400, "beyond"),
+        ({"reason": "x", "until": "2243-01-01T00:00:00Z"}, 400, "beyond"),
         ({"reason": "x", "for": "1m", "until": "2100-01-01T00:00:00Z"}, 400, "either"),
         ({"reason": "x", "environment": "10"}, 400, "environment"),
         ([], 400, "object"),
