@@ -57,6 +57,10 @@ def test_who_writes_to_a_pipe_that_nobody_reads_does_not_wait(pipe: tuple[int, i
     assert time.monotonic() - began < 10.0
     assert writer.dropped > 4_000
 
+    # Its thread must have ended before the number of its pipe is that of another one.
+    os.close(pipe[0])
+    writer.close(5.0)
+
 
 def test_what_was_dropped_is_told_once_somebody_reads_again(pipe: tuple[int, int]) -> None:
     writer = LineWriter(pipe[1], lambda number: f"dropped {number}", max_lines=10)
