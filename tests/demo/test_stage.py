@@ -57,6 +57,7 @@ async def test_frames_are_shown_from_the_beginning_to_the_end() -> None:
     assert elapsed[-1] > 15
 
 
+@in_leaps
 async def test_no_collector_hears_of_a_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     async with receiving() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.address)

@@ -132,8 +132,15 @@ async def test_the_operator_may_name_the_service(make: Make) -> None:
 async def test_the_end_has_a_bound_and_does_not_stop_the_loop(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     exporting = make(**{ENDPOINT: COLLECTOR})
     let_go = threading.Event()
-    assert exporting.tracers is not None
-    monkeypatch.setattr(exporting.tracers, "shutdown", lambda: let_go.wait(30))
+    tracers = exporting.tracers
+    assert tracers is not None
+    shut_down = tracers.shutdown
+
+    def shut_down_late() -> None:
+        let_go.wait(30)
+        shut_down()
+
+    monkeypatch.setattr(tracers, "shutdown", shut_down_late)
     turns = 0
 
     async def turn() -> None:
