@@ -149,3 +149,24 @@ def test_a_pool_in_which_all_new_ones_fail_is_not_refilled_for_ever() -> None:
     pool.cluster.jobs.register(runner_job("10-7"))
     pool.cluster.run_for(4)
     watch.decided(pool.deed("10-8", "create-runner"))
+
+
+@pytest.mark.parametrize("removed_by_itself", [False, True])
+def test_what_others_have_cleared_away_counts_as_purged(removed_by_itself: bool) -> None:
+    pool = Pool(runners=0)
+    pool.cluster.script.tell("10-", TaskRun(image="fail", message="no such image"), prefix=True)
+    watch = PoisonWatch(pool.truth, [])
+    for number in range(7):
+        deed = pool.deed(f"10-{number}", "create-runner")
+        watch.decided(deed)
+        pool.cluster.jobs.register(runner_job(f"10-{number}", Work(restarts=0, reschedules=0)))
+        pool.cluster.run_for(4)
+        pool.cluster.jobs.deregister((NAMESPACE, f"10-{number}"), purge=True)
+        if removed_by_itself:
+            watch.removed(f"10-{number}", deed)
+    one_more = pool.deed("10-8", "create-runner")
+    if removed_by_itself:
+        with pytest.raises(BrokenError, match="7 like it have failed"):
+            watch.decided(one_more)
+    else:
+        watch.decided(one_more)

@@ -26,6 +26,12 @@ class PoisonWatch:
         self._truth = truth
         self._created = created
         self._made: dict[tuple[Life, str], dict[str, float]] = {}
+        # By whom what was lost has been removed.
+        self._removed: dict[str, str] = {}
+
+    def removed(self, job_id: str, deed: Deed) -> None:
+        """A reconciler has removed a runner, and so has found it lost."""
+        self._removed[job_id] = deed.life.place.name
 
     def decided(self, deed: Deed) -> None:
         """A reconciler wants to create a runner. Raises `BrokenError`."""
@@ -33,8 +39,7 @@ class PoisonWatch:
         since = max(deed.at - _WINDOW_S, self._well_at(environment))
         made = self._made.get((deed.life, environment), {})
         made = {job_id: at for job_id, at in made.items() if at > since}
-        failures = [self._truth.history.failed.get((NAMESPACE, job_id)) for job_id in made]
-        failed = sum(index is not None and index <= deed.seen_index for index in failures)
+        failed = sum(self._is_known_to_have_failed(job_id, deed) for job_id in made)
         surge = deed.policy.for_environment(environment).surge
         if failed > self._truth.highest_target(environment, 0) + surge + _TRIALS:
             raise BrokenError(
@@ -42,6 +47,13 @@ class PoisonWatch:
             )
         made[deed.action.job_id] = deed.at
         self._made[deed.life, environment] = made
+
+    def _is_known_to_have_failed(self, job_id: str, deed: Deed) -> bool:
+        """What somebody else clears away before it is lost was purged, as far as its maker can know."""
+        key = (NAMESPACE, job_id)
+        index = self._truth.history.failed.get(key)
+        found = key in self._truth.jobs or self._removed.get(job_id) == deed.life.place.name
+        return index is not None and index <= deed.seen_index and found
 
     def _well_at(self, environment: str) -> float:
         """When a runner that a reconciler made in an environment last began to run."""

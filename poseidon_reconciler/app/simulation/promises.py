@@ -155,6 +155,8 @@ class Promises:
         except TooFastError as error:
             raise BrokenError(6, str(error)) from None
         self._evaluations.add(orjson.loads(answer.body)["EvalID"])
+        if deed.action.kind == "remove-job":
+            self._poison.removed(job_id, deed)
         if request.method == "delete" or request.endpoint == "allocation":
             return
         match deed.action.kind:
