@@ -103,9 +103,12 @@ def log(browser: webdriver.Chrome, name: str) -> list[dict[str, Any]]:
 
 
 def complaints(browser: webdriver.Chrome) -> list[str]:
-    """What the browser complained of; that a stream was cut by leaving the page is no complaint."""
+    """What the browser complained of; that a stream was cut by leaving the page is no complaint, nor that the server of
+    an earlier test's page is gone.
+    """
     messages = [entry["message"] for entry in log(browser, "browser")]
-    return [message for message in messages if "/v1/events - Failed to load" not in message]
+    harmless = ("/v1/events - Failed to load", "net::ERR_CONNECTION_REFUSED")
+    return [message for message in messages if not any(each in message for each in harmless)]
 
 
 def asked_for(browser: webdriver.Chrome) -> set[str]:
