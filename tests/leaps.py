@@ -11,8 +11,9 @@ import asyncio
 import functools
 import selectors
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -46,20 +47,20 @@ class _Leaps(selectors.DefaultSelector):
 
 class _LeapingLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self._leaps = _Leaps()
-        super().__init__(self._leaps)
+        self.leaps = _Leaps()
+        super().__init__(self.leaps)
 
     def time(self) -> float:
-        return self._leaps.now
+        return self.leaps.now
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
-        self._leaps.at_work += 1
+        self.leaps.at_work += 1
         future.add_done_callback(self._is_done)
         return future
 
     def _is_done(self, _: object) -> None:
-        self._leaps.at_work -= 1
+        self.leaps.at_work -= 1
 
 
 class LeapingClock:
@@ -75,6 +76,18 @@ class LeapingClock:
     async def sleep(self, duration_s: float) -> None:
         """Waits for so many seconds."""
         await asyncio.sleep(max(0.0, duration_s))
+
+
+@contextmanager
+def on_the_wall() -> Iterator[None]:
+    """Time passes as on the wall meanwhile: for threads of which the loop knows nothing."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, _LeapingLoop)
+    loop.leaps.at_work += 1
+    try:
+        yield
+    finally:
+        loop.leaps.at_work -= 1
 
 
 def run_in_leaps(work: Coroutine[Any, Any, T]) -> T:

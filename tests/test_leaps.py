@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
-from tests.leaps import LeapingClock, in_leaps
+from tests.leaps import LeapingClock, in_leaps, on_the_wall
 
 
 @in_leaps
@@ -21,6 +22,20 @@ async def test_hours_take_no_time() -> None:
 async def test_a_thread_is_given_its_time() -> None:
     async with asyncio.timeout(20):
         await asyncio.to_thread(time.sleep, 0.2)
+
+
+@in_leaps
+async def test_a_thread_that_the_loop_does_not_know_is_given_its_time_where_that_is_asked_for() -> None:
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+    def work() -> None:
+        time.sleep(0.2)
+        loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=work).start()
+    with on_the_wall():
+        async with asyncio.timeout(20):
+            await over.wait()
 
 
 @in_leaps

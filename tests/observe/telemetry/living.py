@@ -23,7 +23,7 @@ from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.poseidon_jobs import IDLE, Work, environment_job, runner_job
 from poseidon_reconciler.twin.server import TwinServer
 from tests.controllers import Notes
-from tests.leaps import LeapingClock
+from tests.leaps import LeapingClock, on_the_wall
 from tests.twin.labs import lab
 
 # Ends by itself with success: stuck for good, by Nomad's own rules.
@@ -59,7 +59,9 @@ class Living:
         """Stops the reconciler in an orderly way; how long that took, in seconds."""
         began = time.monotonic()
         self.running.stop()
-        await asyncio.wait([self.task], timeout=30)
+        # What is left is sent on a thread of its own.
+        with on_the_wall():
+            await asyncio.wait([self.task], timeout=30)
         assert self.task.done()
         self.task.result()
         return time.monotonic() - began
@@ -95,6 +97,7 @@ async def living(telemetry: TelemetrySettings) -> AsyncIterator[Living]:
             yield Living(running, found, notes, server, task)
         finally:
             running.stop()
-            await asyncio.wait([task], timeout=30)
+            with on_the_wall():
+                await asyncio.wait([task], timeout=30)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -21,7 +21,7 @@ from tests.observe.telemetry.receiver import Manner, Receiver, plain, receiving
 STAGES = ("evidence", "verdict", "hold", "create-runner", "placed", "running", "idle")
 
 
-def telemetry_to(address: str, timeout_s: float = 0.5) -> TelemetrySettings:
+def telemetry_to(address: str, timeout_s: float = 5.0) -> TelemetrySettings:
     return TelemetrySettings(endpoint=address, interval_s=0.1, timeout_s=timeout_s)
 
 
@@ -115,9 +115,9 @@ def test_nothing_secret_or_whole_is_on_a_span(told: Told) -> None:
 async def test_a_collector_that_is_ill_costs_nothing(manner: Manner | str) -> None:
     async with receiving("hang" if manner == "hang" else "503") as receiver:
         # Whoever waited for one that hangs would wait for so long.
-        settings = telemetry_to(receiver.address, timeout_s=2.0 if manner == "hang" else 0.5)
+        settings = telemetry_to(receiver.address, timeout_s=2.0)
         if manner == "refuse":
-            settings = telemetry_to("http://127.0.0.1:1")
+            settings = telemetry_to("http://127.0.0.1:1", timeout_s=2.0)
         async with living(settings) as found:
             slowest_s = await _slowest_turn_while(found.replaced())
             took_s = await found.stop()
