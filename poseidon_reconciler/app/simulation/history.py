@@ -16,6 +16,7 @@ class History:
     Attributes:
         free_until: by environment, the index at which a runner that could have been claimed no longer could be.
         free_since: when a runner last became one that could be claimed.
+        unmarked: the index at which a runner that was marked used no longer was.
         claims: by environment, at which index and when runners were marked used.
         failed: the index since which a runner has been dead by its own fault without ever having run.
     """
@@ -23,6 +24,7 @@ class History:
     def __init__(self) -> None:
         self.free_until: dict[str, dict[JobKey, int]] = {}
         self.free_since: dict[JobKey, float] = {}
+        self.unmarked: dict[JobKey, int] = {}
         self.claims: dict[str, list[tuple[int, float]]] = {}
         self.failed: dict[JobKey, int] = {}
 
@@ -39,6 +41,8 @@ class History:
             return
         if is_free and not was_free:
             self.free_since[key] = now
+        if before is not None and before.used and not after.used:
+            self.unmarked[key] = index
         if after.used and (before is None or not before.used):
             self.claims.setdefault(after.environment, []).append((index, now))
         if after.failed_at_once:

@@ -229,9 +229,10 @@ class Promises:
 
     def _existing(self, environment: str, deed: Deed, epoch: int) -> int:
         """How many unused runners existed, dead ones too, of which its reconciler knew."""
-        jobs = self._cluster.state.jobs
+        jobs, unmarked = self._cluster.state.jobs, self._truth.history.unmarked
         return sum(
-            self._is_own(key, deed) or (deed.epoch == epoch and jobs[key].create_index <= deed.seen_index)
+            self._is_own(key, deed)
+            or (deed.epoch == epoch and max(jobs[key].create_index, unmarked.get(key, 0)) <= deed.seen_index)
             for key, standing in self._truth.runners(environment)
             if not standing.used and not standing.stop
         )
