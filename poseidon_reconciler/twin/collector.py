@@ -35,6 +35,10 @@ class Collector:
         self._collect_evaluations(force=force)
         self._collect_nodes(force=force)
 
+    def remove_nodes(self) -> None:
+        """Removes the nodes that are down, and nothing else: what somebody does for a machine that never comes back."""
+        self._collect_nodes(force=True)
+
     def _collect_periodically(self) -> None:
         if not self._evaluator.paused:
             self.collect()
