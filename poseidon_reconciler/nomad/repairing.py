@@ -25,7 +25,8 @@ async def revive_environment(tools: Tools, task: Task) -> Executed:
         return task.skipped("it was stopped by somebody")
     objection = why_not_lost(view, task.as_of, tools.policy.for_environment(task.action.environment_id))
     if objection is not None:
-        return task.already(f"it is not lost: {objection}", job.job_modify_index)
+        # It may be lost again when that has ended: nothing was done yet.
+        return task.skipped(f"it is not lost: {objection}")
     if view.placed:
         return await _place_anew(tools, task, view)
     if tools.dry_run:

@@ -73,7 +73,7 @@ async def test_what_lives_again_is_not_revived(nomad: FakeNomad, act: Acting) ->
     nomad.add_allocation(TEMPLATE, "a2")
     nomad.add_node("n1")
 
-    assert (await act("revive-environment", TEMPLATE)).outcome == "already"
+    assert (await act("revive-environment", TEMPLATE)).outcome == "skipped"
     assert nomad.writes == []
 
 
@@ -81,7 +81,7 @@ async def test_what_lives_again_is_not_revived(nomad: FakeNomad, act: Acting) ->
 async def test_what_nomad_still_evaluates_is_not_revived(nomad: FakeNomad, act: Acting) -> None:
     nomad.add_evaluation(TEMPLATE, "e1", "blocked")
 
-    assert (await act("revive-environment", TEMPLATE)).outcome == "already"
+    assert (await act("revive-environment", TEMPLATE)).outcome == "skipped"
 
 
 @pytest.mark.usefixtures("dead_environment")
