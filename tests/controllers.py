@@ -98,7 +98,7 @@ class FakeLists:
 
 
 class FakeActions:
-    """Answers with `answer`, after `takes_s`. What is written, nobody hears of.
+    """Answers with `answer`, after `takes_s`, but not before `until`. What is written, nobody hears of.
 
     Attributes:
         begun: the actions, each with when it was begun.
@@ -107,7 +107,7 @@ class FakeActions:
 
     def __init__(self) -> None:
         self.answer: Callable[[Action], ActionOutcome] = lambda _: DONE
-        self.takes_s = 0.0
+        self.takes_s = self.until = 0.0
         self.begun: list[tuple[float, Action]] = []
         self.most_at_once = self.ended = self.given_up = 0
         self._at_once = 0
@@ -117,7 +117,7 @@ class FakeActions:
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            await asyncio.sleep(self.takes_s)
+            await asyncio.sleep(max(self.takes_s, self.until - now()))
         except asyncio.CancelledError:
             self.given_up += 1
             raise

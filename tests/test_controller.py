@@ -371,6 +371,22 @@ async def test_no_more_than_eight_actions_are_under_way_at_once() -> None:
         assert len(r.actions.of("create-runner")) == 20
 
 
+@pytest.mark.parametrize("speed", [1.0, 10.0])
+@in_virtual_time
+async def test_what_has_waited_for_slow_servers_is_not_created_in_one_burst(speed: float) -> None:
+    async with rig(Policy(pace=PacePolicy(max_creates_per_second=2, max_starting_per_node=50)), speed=speed) as r:
+        r.lists.answer = lambda: (pool(100, 0, 30), "")
+        answered_at = r.actions.until = now() + 60
+        await r.open()
+        await asyncio.sleep(120)
+
+        times = [(at - answered_at) * speed for at, _ in r.actions.begun]
+        assert len(times) == 30
+        assert sum(at < 0 for at in times) == 8
+        for first in range(8, 30):
+            assert sum(times[first] <= at < times[first] + 5 for at in times) <= 5 * 2 + 2
+
+
 @pytest.mark.parametrize(("read_at", "times"), [(899, 1), (900, 2)])
 @in_virtual_time
 async def test_a_creation_is_believed_until_a_list_that_is_as_new_does_not_have_it(read_at: int, times: int) -> None:
@@ -405,6 +421,21 @@ async def test_an_orderly_end_waits_for_what_is_under_way_and_begins_nothing_mor
 
         assert (len(r.actions.begun), r.actions.ended) == (8, 8)
         assert len(r.notes.outcomes) == 8
+
+
+@in_virtual_time
+async def test_an_orderly_end_does_not_wait_for_what_waits() -> None:
+    async with rig(Policy(pace=PacePolicy(max_creates_per_second=0.1))) as r:
+        r.lists.answer = lambda: (pool(100, 0, 6), "")
+        await r.open()
+        await asyncio.sleep(25)
+        begun, began = len(r.actions.begun), now()
+
+        assert await r.controller.drain(8.0) == 0
+        await asyncio.sleep(100)
+
+        assert len(r.actions.begun) == begun
+        assert now() - began == pytest.approx(100)
 
 
 @in_virtual_time

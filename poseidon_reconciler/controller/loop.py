@@ -27,15 +27,14 @@ from poseidon_reconciler.controller.inputs import (
     StreamOpened,
     Tape,
 )
+from poseidon_reconciler.controller.work import Actions, Work
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
-from poseidon_reconciler.policy import Policy
 
 # Frames that are kept while lists are read. Beyond it reading them takes too long: the stream is taken up anew.
 _MAX_KEPT_FRAMES: Final = 50_000
-_MAX_ACTIONS_AT_ONCE: Final = 8
 _FIRST_LIST_RETRY_S: Final = 1.0
 _LONGEST_LIST_RETRY_S: Final = 60.0
 _NEEDED: Final = ("jobs", "allocations", "evaluations")
@@ -47,12 +46,6 @@ class Lists(Protocol):
     async def read(self) -> tuple[Snapshot, str]:
         """What could be read, and in one line what could not and why."""
         ...
-
-
-class Actions(Protocol):
-    """Carries out actions on the cluster, after confirming that they are still wanted."""
-
-    async def execute(self, action: Action) -> ActionOutcome: ...
 
 
 class Observer(Protocol):
@@ -95,13 +88,12 @@ class Controller:
         self.on_turn: Callable[[float], None] = lambda _: None
         self.tape: Tape = lambda _fed, _at: None
         self._lists = lists
-        self._actions = actions
         self._observer = observer
         self._resync_interval_s = resync_interval_s
         self._clock = clock
         self._speed = speed
         self._restart_stream = restart_stream
-        self._slots = asyncio.Semaphore(_MAX_ACTIONS_AT_ONCE)
+        self._work = Work(core, actions, self.put, clock=clock, speed=speed)
         self._inputs: asyncio.Queue[Input] = asyncio.Queue()
         self._kept: list[StreamFrame] = []
         self._connected = False
@@ -109,7 +101,6 @@ class Controller:
         self._generation = 0
         self._listing: asyncio.Task[None] | None = None
         self._next_resync_at = float("inf")
-        self._under_way: set[asyncio.Task[None]] = set()
 
     def put(self, item: Input) -> None:
         """Hands an input to the loop, from the same event loop."""
@@ -130,9 +121,9 @@ class Controller:
                         self._read_lists()
                 self.on_turn(time.perf_counter() - began)
         finally:
-            for task in (self._listing, *self._under_way):
-                if task is not None:
-                    task.cancel()
+            if self._listing is not None:
+                self._listing.cancel()
+            self._work.give_up()
 
     @property
     def inputs_waiting(self) -> int:
@@ -146,10 +137,7 @@ class Controller:
     async def drain(self, timeout_s: float) -> int:
         """Stops deciding and waits for the actions under way; returns how many did not end in time."""
         self.stopping = True
-        if not self._under_way:
-            return 0
-        _, pending = await asyncio.wait(self._under_way, timeout=timeout_s)
-        return len(pending)
+        return await self._work.drain(timeout_s)
 
     async def _wait(self) -> Input | None:
         """Until there is an input (the first of them, if it had to be waited for), or something is due (None)."""
@@ -211,6 +199,7 @@ class Controller:
                 self.core.planner.reconsider()
             case PolicyChanged():
                 self.core.change_policy(item.policy)
+                self._work.change_policy(item.policy)
                 self._observer.noted("policy-changed", "everything is judged anew")
             case Ping():
                 item.answer()
@@ -286,28 +275,9 @@ class Controller:
     def _step(self, step: Step) -> None:
         if step.changes or step.actions:
             self._observer.stepped(step)
-        for action in step.actions:
-            task = asyncio.create_task(self._act(action, self.core.policy))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
-
-    async def _act(self, action: Action, decided_by: Policy) -> None:
-        async with self._slots:
-            if self.stopping:
-                return
-            # Not by a clock that was set back: what it calls paused, the core would decide on again, and again.
-            pause = self.core.planner.pauses.of(action.environment_id, max(self._clock(), self.core.now))
-            try:
-                if pause is not None:
-                    outcome = ActionOutcome("withdrawn", f"paused: {pause.reason}")
-                elif self.core.policy is not decided_by:
-                    # If it is still wanted, it is decided on again.
-                    outcome = ActionOutcome("withdrawn", "the policy has changed meanwhile")
-                else:
-                    outcome = await self._actions.execute(action)
-            except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
-                outcome = ActionOutcome("unknown", f"{type(error).__name__}: {error}")
-        self.put(ActionEnded(action, outcome))
+        if not self.stopping:
+            for action in step.actions:
+                self._work.add(action)
 
     def _take_outcome(self, ended: ActionEnded) -> None:
         action, outcome = ended.action, ended.outcome

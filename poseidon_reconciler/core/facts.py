@@ -125,13 +125,17 @@ class Facts(Struct, gc=False):
         status = allocation.data.client_status
         if status in ("lost", "unknown"):
             return True
-        if self.job.gone is not None:
-            # Nothing more is heard of it, and its agent takes a while to end it.
-            return allocation.placed or status == "running"
+        if self._is_over:
+            # Little more is heard of it, and its agent takes a while to end it.
+            return status in ("pending", "running")
         if status == "running" and allocation is not self.allocation:
             # It was ordered to stop, and has not said that it did.
             return self.policy.disconnect_policy == "exactly"
         return allocation.placed and self._node_status(allocation) in UNREACHABLE
+
+    @property
+    def _is_over(self) -> bool:
+        return self.job.gone is not None or self.job.stop
 
     def _node_status(self, allocation: Allocation) -> str:
         node = self.nodes.get(allocation.data.node_id)
@@ -157,9 +161,10 @@ class Facts(Struct, gc=False):
     def _exact_end(self, since: float, node_status: str) -> float | None:
         if node_status == "gone":
             return 0.0
-        if self.job.gone is not None and node_status not in UNREACHABLE and node_status != "":
-            # An agent that is back ends what its servers know nothing of any more.
-            return max(since, self.job.gone_at) + self._ending_s
+        if self._is_over and node_status not in UNREACHABLE and node_status != "":
+            # An agent that is there ends what its servers want no more, or know nothing of.
+            over_at = self.job.gone_at if self.job.gone is not None else self.job.quiet_since
+            return max(since, over_at) + self._ending_s
         # A node that is back has not said yet what became of the copy; it will, or be removed.
         # And a volume stays claimed for the copy, whether that runs or not, until its node or an operator tells.
         stop_after_s = self.job.stop_after_s

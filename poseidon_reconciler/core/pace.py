@@ -6,11 +6,13 @@ and the rest cannot start on agents that are busy returning.
 
 from __future__ import annotations
 
+import zlib
 from typing import Final
 
 from poseidon_reconciler.policy import PacePolicy
 
 _LEAST_LOSSES_OF_A_STORM: Final = 3
+_MOST_JITTER: Final = 0.25
 
 
 class RateLimit:
@@ -42,9 +44,22 @@ class RateLimit:
         self._taken_at = now
         return True
 
+    def put_off(self, share: float) -> None:
+        """Makes the interval after the last taking longer, by a share of it."""
+        self._due += share * self._interval_s
+
     def next_at(self) -> float:
         """From when on the next can be taken."""
         return self._due - self._burst_s
+
+
+def jitter(name: str) -> float:
+    """By what share the interval after something of that name is lengthened, at most a quarter.
+
+    Reconcilers of several clusters or namespaces often share machines, a registry and the moment at which all begins:
+    evenly spaced they would go on in step. It follows from the name, because the same input gives the same decisions.
+    """
+    return _MOST_JITTER * zlib.crc32(name.encode()) / 2**32
 
 
 class Alarm:

@@ -17,7 +17,7 @@ from poseidon_reconciler.core.desk import Desk
 from poseidon_reconciler.core.diagnosis import Pool
 from poseidon_reconciler.core.ids import refill_id, replacement_id, template_id
 from poseidon_reconciler.core.ledger import Action
-from poseidon_reconciler.core.pace import RateLimit
+from poseidon_reconciler.core.pace import RateLimit, jitter
 from poseidon_reconciler.core.poison import Poison
 from poseidon_reconciler.core.records import Job
 
@@ -154,6 +154,7 @@ class Refill:
             if not wanted[environment_id]:
                 del wanted[environment_id]
             action = next(sources[environment_id])
+            self.rate.put_off(jitter(action.job_id))
             self._desk.ledger.expect(action.job_id, environment_id)
             self._deficits[environment_id].fill()
             actions.append(action)
@@ -169,7 +170,9 @@ class Refill:
         known. A pool that is short and knows of no loss lacks runners that nobody saw, or never had them.
         """
         environment_id, verdicts = pool.environment_id, self._desk.diagnosis.verdicts
-        for lost in [job for job in pool.lost.values() if not job.used and not self._is_replaced(job)]:
+        # One that still counts is to be removed first: until then it may run after all.
+        losses = [job for job in pool.lost.values() if not job.used and not verdicts[job.id].counts]
+        for lost in [job for job in losses if not self._is_replaced(job)]:
             job_id = replacement_id(environment_id, lost.id, lost.create_index)
             reason = f"replaces a runner that is lost: {verdicts[lost.id].cause}"
             self._desk.ledger.do_once("create-runner", lost.id, lost.create_index)
@@ -211,6 +214,7 @@ class Refill:
                     desk.alarm.set(self.rate.next_at())
                     break
                 else:
+                    self.rate.put_off(jitter(action.job_id))
                     actions.append(replace(action, at=now))
             del self._repeats[action.job_id]
         return actions

@@ -185,6 +185,32 @@ def test_it_ends_soon_after_its_agent_is_back(is_known_lost: bool) -> None:
     assert bench.judged() == ("gone", "purged", "deregistered")
 
 
+@pytest.mark.parametrize("client", ["running", "pending"])
+def test_a_stopped_exactly_runner_counts_until_its_agent_says_that_it_has_ended(client: str) -> None:
+    bench = bench_of("exactly")
+    bench.feed(allocation("a", RUNNER, client, index=20, created=11, node=HOME))
+
+    bench.feed(job(RUNNER, index=30, created=10, registered=30, group=FREEZE_S, Stop=True))
+    assert bench.judged() == ("disconnected", None, "gone-copy-may-run")
+    assert due_in(bench) == 16.0
+    bench.feed(allocation("a", RUNNER, client, "stop", index=31, created=11, node=HOME))
+    assert bench.judged() == ("disconnected", None, "gone-copy-may-run")
+    assert bench.verdict().counts
+    bench.feed(allocation("a", RUNNER, "complete", "stop", index=32, created=11, node=HOME))
+
+    assert bench.judged() == ("gone", "stopped", "deregistered")
+
+
+def test_a_stopped_exactly_runner_whose_agent_is_away_counts_until_somebody_tells() -> None:
+    bench = bench_of("exactly")
+    bench.feed(node(HOME, "down", index=20))
+
+    bench.feed(job(RUNNER, index=30, created=10, registered=30, group=FREEZE_S, Stop=True))
+
+    assert bench.judged() == ("disconnected", None, "gone-copy-may-run")
+    assert due_in(bench) is None
+
+
 @pytest.mark.parametrize("policy", ["at-least", "leave-alone"])
 def test_other_pools_do_not_wait_for_the_copy_of_a_purged_runner(policy: str) -> None:
     bench = bench_of(policy)

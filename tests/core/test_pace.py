@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poseidon_reconciler.core.pace import RateLimit, StormWatch
+from poseidon_reconciler.core.pace import RateLimit, StormWatch, jitter
 from poseidon_reconciler.policy import PacePolicy
 
 START = 1_800_000_000.0
@@ -61,6 +61,27 @@ def test_under_another_rate_what_was_taken_before_weighs_as_if_taken_at_that_one
     limit.change(after)
 
     assert limit.next_at() == pytest.approx(start + taken / after - max(0.0, 1 - 1 / after), abs=1e-3)
+
+
+@given(names=st.lists(st.text(), min_size=1, max_size=60), rate=st.floats(0.01, 1000), start=st.floats(0, 2**33))
+def test_jitter_makes_the_next_wait_longer_by_a_quarter_at_most_and_never_shorter(
+    names: list[str], rate: float, start: float
+) -> None:
+    even, uneven = RateLimit(rate), RateLimit(rate)
+    for name in names:
+        for limit in (even, uneven):
+            assert limit.take(max(start, limit.next_at()))
+        uneven.put_off(jitter(name))
+
+    assert even.next_at() <= uneven.next_at() <= even.next_at() + 0.25 * len(names) / rate + 1e-5
+
+
+def test_jitter_follows_from_the_name_and_covers_its_range() -> None:
+    shares = [jitter(f"10-{number}") for number in range(1000)]
+
+    assert shares == [jitter(f"10-{number}") for number in range(1000)]
+    assert 0 <= min(shares) < 0.01
+    assert 0.24 < max(shares) < 0.25
 
 
 # --- storm ----------------------------------------------------------------------------------------------------------

@@ -192,6 +192,19 @@ def test_an_exactly_pool_waits_for_an_older_copy_that_is_still_being_stopped() -
     assert bench.kinds().count("create-runner") == 1
 
 
+def test_what_an_exactly_pool_still_counts_is_not_replaced_even_if_it_is_lost_and_room_is_left() -> None:
+    bench = bench_with_pool(2, policy=pool_policy(disconnect_policy="exactly", start_deadline_s=30.0))
+    bench.feed(job(runner(2), index=300), allocation("p", runner(2), "pending", index=301, node=node_id(1)))
+    bench.wait(60)
+
+    bench.feed(job(TEMPLATE, index=310, created=100, registered=310, version=1, target=4))
+    bench.wait(60)
+
+    assert bench.core.diagnosis.verdicts[runner(2)].state == "lost"
+    (created,) = [action for action in bench.actions if action.kind == "create-runner"]
+    assert created.replaces is None
+
+
 def test_an_exactly_pool_protects_no_job_that_would_be_placed_beside_its_old_copy() -> None:
     bench = bench_with_pool(1, policy=pool_policy(disconnect_policy="exactly"))
     bench.feed(node(node_id(1), "down", index=300))

@@ -62,3 +62,15 @@ def test_the_same_thing_again_and_again() -> None:
         watch.written(deed(0.0), "10-a")
     cluster.advance(cluster.now + 31)
     watch.written(deed(0.0), "10-a")
+
+
+def test_creations_that_waited_and_are_begun_together() -> None:
+    cluster = cluster_of(course_of(0))
+    watch = PaceWatch(cluster)
+    for second in range(20):
+        watch.decided(LIFE, [deed(float(second))])
+    for _ in range(6):
+        watch.begun(LIFE, deed(0.0))
+        watch.begun(LIFE, deed(0.0, "stop-surplus"))
+    with pytest.raises(TooFastError, match=r"R1\.1 began 7 creations within 5 s"):
+        watch.begun(LIFE, deed(0.0))

@@ -68,6 +68,9 @@ class World(Servers, Switchboard, Protocol):
     def stepped(self, life: Life, step: Step, line: bytes | None, deeds: list[Deed]) -> None:
         """A reconciler has found or decided something."""
 
+    def begun(self, life: Life, deed: Deed) -> None:
+        """It begins to carry something out."""
+
     def acted(self, life: Life, action: Action, outcome: ActionOutcome) -> None:
         """It has carried something out, or not."""
 
@@ -149,7 +152,8 @@ class Life(Running):
     def _watch(self, controller: Controller) -> None:
         """Comes between the loop and its edges, which nobody else has a reason to do."""
         self._lists, controller._lists = controller._lists, self  # noqa: SLF001
-        self._actions, controller._actions = controller._actions, self  # noqa: SLF001
+        work = controller._work  # noqa: SLF001
+        self._actions, work._actions = work._actions, self  # noqa: SLF001
 
     @property
     def name(self) -> str:
@@ -230,7 +234,9 @@ class Life(Running):
 
     async def execute(self, action: Action) -> ActionOutcome:
         """An action; whatever is asked of the servers meanwhile is asked on its behalf."""
-        CURRENT.set(self._deeds.pop(action))
+        deed = self._deeds.pop(action)
+        CURRENT.set(deed)
+        self._world.begun(self, deed)
         try:
             return await self._actions.execute(action)
         except Exception as error:

@@ -22,27 +22,34 @@ class TooFastError(Exception):
 
 
 class PaceWatch:
-    """Counts what each reconciler decides to create and to stop, and what all of them do to each job."""
+    """Counts what each reconciler decides on and begins, and what all of them do to each job."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._decided: dict[tuple[Life, ActionKind], deque[Deed]] = {}
+        self._lately: dict[tuple[Life, ActionKind, str], deque[tuple[float, Deed]]] = {}
         self._done_at: dict[tuple[str, str], deque[float]] = {}
 
     def decided(self, life: Life, deeds: list[Deed]) -> None:
         """A reconciler has decided. Raises `TooFastError`."""
         for deed in deeds:
-            kind = deed.action.kind
-            if kind not in _PACED:
-                continue
-            lately = self._decided.setdefault((life, kind), deque())
-            lately.append(deed)
-            while lately[0].at < deed.at - _WINDOW_S + _SLACK_S:
-                lately.popleft()
-            # A rate that was changed held for what was decided before.
-            rate = max(each.policy.pace.max_creates_per_second for each in lately)
-            if len(lately) > rate * _WINDOW_S + max(1.0, rate):
-                raise TooFastError(f"{life.name} decided on {len(lately)} {_PACED[kind]} within {_WINDOW_S:g} s")
+            if deed.action.kind in _PACED:
+                self._count(life, deed, "decided on", deed.at)
+
+    def begun(self, life: Life, deed: Deed) -> None:
+        """A reconciler begins to do what it has decided. Raises `TooFastError`."""
+        if deed.action.kind == "create-runner":
+            self._count(life, deed, "began", self._cluster.now)
+
+    def _count(self, life: Life, deed: Deed, verb: str, at: float) -> None:
+        kind = deed.action.kind
+        lately = self._lately.setdefault((life, kind, verb), deque())
+        lately.append((at, deed))
+        while lately[0][0] < at - _WINDOW_S + _SLACK_S:
+            lately.popleft()
+        # A rate that was changed held for what was decided before.
+        rate = max(each.policy.pace.max_creates_per_second for _, each in lately)
+        if len(lately) > rate * _WINDOW_S + max(1.0, rate):
+            raise TooFastError(f"{life.name} {verb} {len(lately)} {_PACED[kind]} within {_WINDOW_S:g} s")
 
     def written(self, deed: Deed, job_id: str) -> None:
         """A write was carried out. Raises `TooFastError`."""

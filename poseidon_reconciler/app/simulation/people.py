@@ -127,6 +127,20 @@ def move_runner(stage: Stage, mishap: Mishap) -> None:
         stage.cluster.nodes.migrate(living, "alloc-stop")
 
 
+def mend_runners(stage: Stage, mishap: Mishap) -> Undo:
+    """Somebody who sees dead runners runs them again by hand: when he comes, and once more when he leaves."""
+
+    def mend() -> None:
+        if not stage.cluster.has_leader:
+            return
+        for job in _runners(stage, mishap.target):
+            if job.status == "dead" and not job.stop:
+                stage.cluster.jobs.register(pj.with_config(dict(job.spec), mended=f"{stage.cluster.now}"))
+
+    mend()
+    return mend
+
+
 def evaluate_all(stage: Stage, mishap: Mishap) -> None:
     if not stage.cluster.has_leader:
         return

@@ -101,6 +101,13 @@ class Promises:
                 case "stop-surplus":
                     self._trims.decided(deed)
 
+    def begun(self, life: Life, deed: Deed) -> None:
+        """A reconciler begins what it has decided. Raises `BrokenError` if that is too much at a time."""
+        try:
+            self._pace.begun(life, deed)
+        except TooFastError as error:
+            raise BrokenError(6, str(error)) from None
+
     def acted(self, action: Action) -> None:
         """An action has an outcome."""
         self._trims.ended(action)

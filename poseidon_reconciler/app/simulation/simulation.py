@@ -155,6 +155,13 @@ class _Simulation:
         except BrokenError as broken:
             self._break(broken.number, str(broken))
 
+    def begun(self, life: Life, deed: Deed) -> None:
+        self.cluster.advance(self._loop.time())
+        try:
+            self._promises.begun(life, deed)
+        except BrokenError as broken:
+            self._break(broken.number, str(broken))
+
     def acted(self, life: Life, action: Action, outcome: ActionOutcome) -> None:
         self._promises.acted(action)
         self._note(f"  {life.name} {outcome.result}: {action.kind} {action.job_id}: {outcome.detail}")
