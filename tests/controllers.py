@@ -103,6 +103,7 @@ class FakeActions:
     Attributes:
         begun: the actions, each with when it was begun.
         most_at_once: how many were under way together at most.
+        may_write: what the latest of them was given.
     """
 
     def __init__(self) -> None:
@@ -112,7 +113,8 @@ class FakeActions:
         self.most_at_once = self.ended = self.given_up = 0
         self._at_once = 0
 
-    async def execute(self, action: Action) -> ActionOutcome:
+    async def execute(self, action: Action, may_write: Callable[[], bool]) -> ActionOutcome:
+        self.may_write = may_write
         self.begun.append((now(), action))
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)

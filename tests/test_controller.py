@@ -576,10 +576,51 @@ async def test_nothing_of_what_is_under_way_is_written_once_its_environment_is_p
     paused: str | None, may: bool
 ) -> None:
     async with rig() as r:
+        r.actions.takes_s = 600.0
         await r.open()
-        assert r.controller.may_write("10")
+        r.lose(0, index=200)
+        await asyncio.sleep(11)
+        assert r.actions.may_write()
         r.controller.put(Pause(paused, "exam", now(), now() + 60))
         await at_once()
-        assert r.controller.may_write("10") is may
+        assert r.actions.may_write() is may
         await asyncio.sleep(61)
-        assert r.controller.may_write("10")
+        assert r.actions.may_write()
+
+
+@in_virtual_time
+async def test_nothing_of_what_is_under_way_is_written_after_another_stream_was_opened() -> None:
+    async with rig() as r:
+        r.actions.takes_s = 600.0
+        await r.open()
+        r.lose(0, index=200)
+        await asyncio.sleep(11)
+
+        r.controller.put(StreamDoubt("a gap", now()))
+        assert r.controller.synced
+        await at_once()
+        assert r.actions.may_write()
+        r.controller.put(StreamClosed("cut", now()))
+        await at_once()
+        assert not r.actions.may_write()
+        await r.open()
+
+        assert r.controller.synced
+        assert not r.actions.may_write()
+
+
+@in_virtual_time
+async def test_what_waits_while_another_stream_is_opened_is_decided_on_anew() -> None:
+    async with rig(Policy(pace=PacePolicy(max_creates_per_second=50, max_starting_per_node=50))) as r:
+        r.lists.answer = lambda: (pool(100, runners=0, target=12), "")
+        r.actions.takes_s = 10
+        await r.open()
+        await asyncio.sleep(15)
+        assert len(r.actions.begun) == 8
+
+        r.controller.put(StreamClosed("cut", now()))
+        await r.open()
+        await asyncio.sleep(60)
+
+        assert r.notes.outcomes.count(("create-runner", "withdrawn")) == 4
+        assert len({action.job_id for _, action in r.actions.begun}) == 12

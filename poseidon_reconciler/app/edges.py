@@ -104,18 +104,18 @@ class NomadActions:
         self._run_id = run_id
         self._numbers = itertools.count(1)
 
-    async def execute(self, action: Action) -> ActionOutcome:
+    async def execute(self, action: Action, may_write: Callable[[], bool]) -> ActionOutcome:
         """Confirms an action and carries it out."""
         with self.tracing.acting(action) as acting:
-            outcome = await self._execute(action, acting.trace_id)
+            outcome = await self._execute(action, may_write, acting.trace_id)
             acting.ended(outcome)
         return outcome
 
-    async def _execute(self, action: Action, trace_id: str | None) -> ActionOutcome:
+    async def _execute(self, action: Action, may_write: Callable[[], bool], trace_id: str | None) -> ActionOutcome:
         subject = self._find(_subject_of(action))
         as_of = AsOf.of(subject) if subject is not None else AsOf()
         stamp = Stamp(f"{self._run_id}/{next(self._numbers)}", trace_id)
-        executed = await self._executor.execute(action, stamp, as_of)
+        executed = await self._executor.execute(action, stamp, as_of, may_write)
         if executed.outcome in ("done", "already", "would"):
             return ActionOutcome("done", executed.detail, executed.index, executed.trouble)
         return ActionOutcome(_RESULTS[executed.outcome], executed.detail, trouble=executed.trouble)

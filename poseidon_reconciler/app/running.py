@@ -20,7 +20,6 @@ from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.app.tracing import Tracing
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.controller import Controller, Observer, PolicyChanged, ProtectionChanged
-from poseidon_reconciler.core.ids import parse_job_id
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.shadow import Shadow
@@ -114,15 +113,9 @@ class Running:
             restart_stream=self.stream.restart,
         )
 
-        self._api.may_write = self._may_write
-
     def _job(self, job_id: str) -> Job | None:
         # By way of the model each time: a new epoch gives it other tables.
         return self.core.model.jobs.get(job_id)
-
-    def _may_write(self, job_id: str) -> bool:
-        name = parse_job_id(job_id)
-        return name is not None and self.controller.may_write(name.environment_id)
 
     def trace(self, tracing: Tracing) -> None:
         """Has the edges tell of themselves from now on."""

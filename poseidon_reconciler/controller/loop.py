@@ -93,10 +93,11 @@ class Controller:
         self._clock = clock
         self._speed = speed
         self._restart_stream = restart_stream
-        self._work = Work(core, actions, self.put, clock=clock, speed=speed)
+        self._work = Work(core, actions, self.put, self._permit, clock=clock, speed=speed)
         self._inputs: asyncio.Queue[Input] = asyncio.Queue()
         self._kept: list[StreamFrame] = []
         self._connected = False
+        self._connections = 0
         # Lists that were asked for before the latest connection say nothing about what it may have missed.
         self._generation = 0
         self._listing: asyncio.Task[None] | None = None
@@ -129,10 +130,6 @@ class Controller:
     def inputs_waiting(self) -> int:
         """How many inputs have not been taken in yet."""
         return self._inputs.qsize()
-
-    def may_write(self, environment_id: str) -> bool:
-        """Whether the view that decisions rest on is fresh, and nobody has paused the environment meanwhile."""
-        return self.synced and self.core.planner.pauses.of(environment_id, self._clock()) is None
 
     async def drain(self, timeout_s: float) -> int:
         """Stops deciding and waits for the actions under way; returns how many did not end in time."""
@@ -176,6 +173,7 @@ class Controller:
                 self._take_frame(item)
             case StreamOpened():
                 self._connected = True
+                self._connections += 1
                 self.tape(item, item.at)
                 self.core.connection_opened()
                 self._doubt("the stream is open")
@@ -271,6 +269,18 @@ class Controller:
             self._step(step)
 
     # --- what is decided ------------------------------------------------------------------------------------------
+
+    def _permit(self, action: Action) -> Callable[[], bool]:
+        """What says from now on whether the decision still stands: the view is fresh, nobody has paused the environment
+        and the stream is the same one. When another is opened, the cluster may have another history.
+        """
+        connection = self._connections
+
+        def stands() -> bool:
+            pause = self.core.planner.pauses.of(action.environment_id, self._clock())
+            return self.synced and self._connections == connection and pause is None
+
+        return stands
 
     def _step(self, step: Step) -> None:
         if step.changes or step.actions:

@@ -23,7 +23,9 @@ _MOST_AT_ONCE: Final = 8
 class Actions(Protocol):
     """Carries out actions on the cluster, after confirming that they are still wanted."""
 
-    async def execute(self, action: Action) -> ActionOutcome: ...
+    async def execute(self, action: Action, may_write: Callable[[], bool]) -> ActionOutcome:
+        """Carries out one; `may_write` says, until the last moment, whether anything may be written for it."""
+        ...
 
 
 class Work:
@@ -34,14 +36,18 @@ class Work:
         core: Reconciler,
         actions: Actions,
         ended: Callable[[ActionEnded], None],
+        permit: Callable[[Action], Callable[[], bool]],
         *,
         clock: Callable[[], float],
         speed: float,
     ) -> None:
-        """`ended` is told of each action that has an outcome; `clock` goes `speed` times as fast as the loop's."""
+        """`ended` is told of each action that has an outcome; `permit`, asked when one is decided on, gives what says
+        from then on whether its decision still stands; `clock` goes `speed` times as fast as the loop's.
+        """
         self._core = core
         self._actions = actions
         self._ended = ended
+        self._permit = permit
         self._clock = clock
         self._speed = speed
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -56,7 +62,7 @@ class Work:
 
     def add(self, action: Action) -> None:
         """Takes in an action that was decided on by the present policy."""
-        task = asyncio.create_task(self._see_to(action, self._core.policy))
+        task = asyncio.create_task(self._see_to(action, self._core.policy, self._permit(action)))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
         task.add_done_callback(self._begun.discard)
@@ -75,14 +81,15 @@ class Work:
         for task in self._waiting | self._begun:
             task.cancel()
 
-    async def _see_to(self, action: Action, decided_by: Policy) -> None:
+    async def _see_to(self, action: Action, decided_by: Policy, may_write: Callable[[], bool]) -> None:
         async with self._slot(action.kind):
             task = asyncio.current_task()
             assert task is not None
             self._waiting.discard(task)
             self._begun.add(task)
             try:
-                outcome = self._overtaken(action, decided_by) or await self._actions.execute(action)
+                outcome = self._overtaken(action, decided_by, may_write)
+                outcome = outcome or await self._actions.execute(action, may_write)
             except Exception as error:  # noqa: BLE001 - one action that goes wrong must not end all others
                 outcome = ActionOutcome("unknown", f"{type(error).__name__}: {error}")
         self._ended(ActionEnded(action, outcome))
@@ -106,13 +113,14 @@ class Work:
         """By a clock that nobody sets."""
         return asyncio.get_running_loop().time() * self._speed
 
-    def _overtaken(self, action: Action, decided_by: Policy) -> ActionOutcome | None:
-        """Why an action is not even begun: somebody wants something else since it was decided on."""
+    def _overtaken(self, action: Action, decided_by: Policy, may_write: Callable[[], bool]) -> ActionOutcome | None:
+        """Why an action is not even begun; if it is still wanted, it is decided on again."""
         # Not by a clock that was set back: what it calls paused, the core would decide on again, and again.
         pause = self._core.planner.pauses.of(action.environment_id, max(self._clock(), self._core.now))
         if pause is not None:
             return ActionOutcome("withdrawn", f"paused: {pause.reason}")
         if self._core.policy is not decided_by:
-            # If it is still wanted, it is decided on again.
             return ActionOutcome("withdrawn", "the policy has changed meanwhile")
+        if not may_write():
+            return ActionOutcome("withdrawn", "what it rests on has become doubtful meanwhile")
         return None

@@ -8,9 +8,10 @@ in the document that was written (`documents.mark_of`) tells our change from any
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -111,16 +112,10 @@ class _NoAnswerError(Exception):
 
 
 class Api:
-    """Requests by their meaning. No method raises: what went wrong is part of what it returns.
-
-    Attributes:
-        may_write: asked right before each write, with the job's id; where it says no, nothing is sent. Between a
-            decision and its write lie reads, during which the view that it rests on can become stale, or somebody can
-            have the job left alone.
-    """
+    """Requests by their meaning. No method raises: what went wrong is part of what it returns."""
 
     def __init__(self, transport: Transport, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self.may_write: Callable[[str], bool] = lambda _: True
+        self._may_write: Callable[[], bool] = lambda: True
         self._transport = transport
         self._sleep = sleep
 
@@ -128,6 +123,15 @@ class Api:
     def concurrency(self) -> int:
         """How many requests may be under way at once."""
         return self._transport.threads
+
+    def guarded(self, may_write: Callable[[], bool]) -> Self:
+        """The same API for one decision: `may_write` is asked right before each write, and where it says no, nothing is
+        sent. Between a decision and its write lie reads, during which the view that it rests on can become stale, or
+        somebody can have the job left alone.
+        """
+        guarded = copy.copy(self)
+        guarded._may_write = may_write  # noqa: SLF001 - it is of this class
+        return guarded
 
     async def close(self) -> None:
         """Ends all requests and connections; see `Transport.close`."""
@@ -184,7 +188,7 @@ class Api:
         reading the job back did not show our change either.
         """
         body = orjson.dumps({"Job": document, "EnforceIndex": True, "JobModifyIndex": enforce_index})
-        outcome = await self._write(document["ID"], Request("post", "jobs", body=body))
+        outcome = await self._write(Request("post", "jobs", body=body))
         if isinstance(outcome, Unknown):
             return await self._settle(outcome, document["ID"], lambda job: _registered(job, document, enforce_index))
         return outcome
@@ -192,22 +196,20 @@ class Api:
     async def deregister(self, job_id: str, *, purge: bool) -> Outcome[int]:
         """Stops a job, or with `purge` removes it. One that does not exist (any more) is `Ok` too."""
         request = Request("delete", "job", (_quoted(job_id),), params={"purge": "true" if purge else "false"})
-        outcome = await self._write(job_id, request)
+        outcome = await self._write(request)
         if isinstance(outcome, Unknown):
             return await self._settle(outcome, job_id, lambda job: _deregistered(job, purge=purge))
         return outcome
 
-    async def stop_allocation(self, job_id: str, allocation_id: str) -> Outcome[int]:
-        """Has an allocation of a job stopped and placed anew; needs the right `alloc-lifecycle`.
+    async def stop_allocation(self, allocation_id: str) -> Outcome[int]:
+        """Has an allocation stopped and placed anew; needs the right `alloc-lifecycle`.
 
         Returns the write's index; nothing settles a lost answer.
         """
-        return await self._write(job_id, Request("post", "allocation", (_quoted(allocation_id), "stop")), _read_stopped)
+        return await self._write(Request("post", "allocation", (_quoted(allocation_id), "stop")), _read_stopped)
 
-    async def _write(
-        self, job_id: str, request: Request, read: Callable[[Answer], Outcome[int]] | None = None
-    ) -> Outcome[int]:
-        if not self.may_write(job_id):
+    async def _write(self, request: Request, read: Callable[[Answer], Outcome[int]] | None = None) -> Outcome[int]:
+        if not self._may_write():
             return Unavailable("nothing was sent: what was decided on is no longer known to be so, or wanted")
         return await self._transport.send(request, read or _read_written)
 

@@ -66,13 +66,17 @@ class Executor:
         """Acts by another policy from the next action on."""
         self._tools = replace(self._tools, policy=policy)
 
-    async def execute(self, action: Action, stamp: Stamp, as_of: AsOf) -> Executed:
-        """Executes one action. `as_of`: what the model knew of the job that it is about, or that a new one replaces."""
+    async def execute(
+        self, action: Action, stamp: Stamp, as_of: AsOf, may_write: Callable[[], bool] = lambda: True
+    ) -> Executed:
+        """Executes one action. `as_of`: what the model knew of the job that it is about, or that a new one replaces;
+        `may_write`: whether what was decided on is still known to be so, and wanted.
+        """
         task = Task(action, stamp, as_of)
         name = parse_job_id(action.job_id)
         if name is None or name.environment_id != action.environment_id or name.kind not in _KINDS.get(action.kind, ()):
             return task.failed(f"{action.kind} is not for {action.job_id!r}")
         try:
-            return await _ACTIONS[action.kind](self._tools, task)
+            return await _ACTIONS[action.kind](replace(self._tools, api=self._tools.api.guarded(may_write)), task)
         except DocumentError as error:
             return task.failed(str(error))

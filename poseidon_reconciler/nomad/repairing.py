@@ -43,7 +43,7 @@ async def _place_anew(tools: Tools, task: Task, view: View) -> Executed:
         return task.would("stop its allocation")
     hanging = sorted(allocation.id for allocation in view.placed)
     for allocation_id in hanging:
-        stopped = await tools.api.stop_allocation(task.action.job_id, allocation_id)
+        stopped = await tools.api.stop_allocation(allocation_id)
         if not isinstance(stopped, Ok):
             return task.not_written(stopped)
     return task.done(f"stopped {len(hanging)} allocation that never started, for another to be placed")

@@ -45,7 +45,7 @@ async def register_over(api: Api, document: documents.Document, *, enforce_index
         body = {"Job": document, "EnforceIndex": True, "JobModifyIndex": enforce_index}
     else:
         body = {"Job": document}
-    return await api._write(document["ID"], Request("post", "jobs", body=orjson.dumps(body)))
+    return await api._write(Request("post", "jobs", body=orjson.dumps(body)))
 
 
 def _in_the_task(job: documents.Document, stamp: documents.Stamp) -> documents.Document:

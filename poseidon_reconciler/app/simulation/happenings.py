@@ -5,6 +5,7 @@ from __future__ import annotations
 from poseidon_reconciler.app.simulation.endpoint import Tables
 from poseidon_reconciler.app.simulation.stage import Happening, Mishap, Stage, Undo, agents_of
 from poseidon_reconciler.app.simulation.weather import Trouble, TroubleKind
+from poseidon_reconciler.twin import poseidon_jobs as pj
 from poseidon_reconciler.twin.agents import Agent
 
 
@@ -100,7 +101,10 @@ def cut_off_servers(stage: Stage, mishap: Mishap) -> Undo:
     return rejoin
 
 
-def restore(stage: Stage, _: Mishap) -> Undo | None:
+def restore(stage: Stage, mishap: Mishap) -> Undo | None:
+    """An older snapshot is restored. So many jobs of others as `value` says come and go before anybody looks again, so
+    that the indexes may be as high as they were.
+    """
     if not stage.cluster.has_leader:
         return None
     snapshot = stage.cluster.save_snapshot()
@@ -108,6 +112,9 @@ def restore(stage: Stage, _: Mishap) -> Undo | None:
     def go_back() -> None:
         if stage.cluster.has_leader:
             stage.restore(snapshot)
+            for number in range(int(mishap.value)):
+                stage.cluster.jobs.register(pj.runner_job(f"stranger-{number}", pj.Work(cpu_mhz=1)))
+                stage.cluster.jobs.deregister(("default", f"stranger-{number}"), purge=True)
 
     return go_back
 

@@ -6,6 +6,7 @@ What it decides is noted with what it had been told by then, because nobody can 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from random import Random
 from typing import Final, Protocol
@@ -232,13 +233,13 @@ class Life(Running):
             self.epoch = epoch
         return read
 
-    async def execute(self, action: Action) -> ActionOutcome:
+    async def execute(self, action: Action, may_write: Callable[[], bool]) -> ActionOutcome:
         """An action; whatever is asked of the servers meanwhile is asked on its behalf."""
         deed = self._deeds.pop(action)
         CURRENT.set(deed)
         self._world.begun(self, deed)
         try:
-            return await self._actions.execute(action)
+            return await self._actions.execute(action, may_write)
         except Exception as error:
             self._world.escaped(self, error)
             raise

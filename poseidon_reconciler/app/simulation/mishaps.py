@@ -94,7 +94,7 @@ MISHAPS: Final[Mapping[str, Kind]] = {
     "stop-server": Kind(2, _server, (0, 30), do.stop_servers),
     "stop-servers": Kind(1, _servers, (0, 30), do.stop_servers),
     "cut-off-server": Kind(1, _server, (1, 60), do.cut_off_servers),
-    "restore": Kind(2, _nobody, (1, 60), do.restore),
+    "restore": Kind(2, _nobody, (1, 60), do.restore, (0.0, 20.0)),
     "refused": Kind(1, _place, (1, 20), do.trouble("refused"), (0.3, 1.0)),
     "errors": Kind(2, _place, (1, 60), do.trouble("error"), (0.1, 0.5)),
     "errors-after": Kind(1, _place, (1, 60), do.trouble("error-after"), (0.1, 0.5)),
