@@ -12,12 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from poseidon_reconciler.app import around as module
-from poseidon_reconciler.app.around import Notifier, _keep_running
-from poseidon_reconciler.app.observers import Observers
-from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.app.around import Notifier
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.observe.logs.events import MESSAGES
 from poseidon_reconciler.twin.poseidon import Poseidon
@@ -154,38 +149,6 @@ async def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
 
 
 # --- parts that fail --------------------------------------------------------------------------------------------------
-
-
-class Notes:
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, str]] = []
-
-    def stepped(self, step: Step) -> None: ...
-
-    def acted(self, action: Action, outcome: ActionOutcome) -> None: ...
-
-    def noted(self, event: str, detail: str) -> None:
-        self.notes.append((event, detail))
-
-
-async def test_a_part_that_fails_is_told_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FAILED_WAIT_S", 0.01)
-    notes, again = Notes(), asyncio.Event()
-
-    async def fail() -> None:
-        if len(notes.notes) > 1:
-            again.set()
-        raise ValueError("https://hooks.example/s3cr3t")
-
-    task = asyncio.create_task(_keep_running(Observers(notes), "a part", fail))
-    async with asyncio.timeout(10):
-        await again.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-    name, text = notes.notes[0]
-    assert name == "companion-failed"
-    assert text.startswith("a part: ValueError in test_around.py, line ")
 
 
 async def test_the_notifier_needs_no_webhook() -> None:

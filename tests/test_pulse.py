@@ -72,7 +72,7 @@ async def test_the_page_says_that_the_loop_is_stuck() -> None:
     settings = Settings(http=HttpSettings(listen="127.0.0.1:0"))
     running = Running(settings, Notes())
     address = await add_page(running, Observers(), settings)
-    companions = [asyncio.create_task(companion()) for companion in running.companions]
+    companions = [asyncio.create_task(companion.run()) for companion in running.companions]
     async with aiohttp.ClientSession(address) as client, asyncio.timeout(20):
         while (answer := await client.get("/healthz")).status == 200:  # noqa: ASYNC110 - it is asked from outside
             await asyncio.sleep(0.05)

@@ -69,7 +69,7 @@ def course() -> Course:
         nonlocal idle
         running = lab.reconciler(Settings(), notes, dry_run=True)
         assert running.shadow is not None
-        running.companions.append(telling(running.shadow, notes))
+        running.accompany("the shadow score", telling(running.shadow, notes))
         task = asyncio.create_task(running.run())
         play.begin()
         await asyncio.sleep(900)

@@ -69,7 +69,7 @@ async def test_the_page_says_that_nothing_is_known_until_the_lists_are_read() ->
     running, notes = Running(settings("127.0.0.1:0"), Notes()), Notes()
     address = await add_page(running, Observers(notes), settings("127.0.0.1:0"))
     assert notes.notes == [("page", address)]
-    companion = asyncio.create_task(running.companions[0]())
+    companion = asyncio.create_task(running.companions[0].run())
     async with aiohttp.ClientSession(address) as client:
         assert (await client.get("/healthz")).status == 200
         assert (await client.get("/readyz")).status == 503

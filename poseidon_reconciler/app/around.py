@@ -1,18 +1,11 @@
-"""What goes on around the reconciling and is told to others: notices, webhooks, and Poseidon beside us.
-
-None of it may end, delay or change what is reconciled: each part runs for itself, reads what the reconciler knows, and
-begins anew when it fails.
-"""
+"""What goes on around the reconciling and is told to others: notices, webhooks, and Poseidon beside us."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
-import traceback
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running
@@ -25,7 +18,6 @@ from poseidon_reconciler.observe.poseidon import PoseidonWatch
 from poseidon_reconciler.observe.webhooks import Webhook
 
 _LOOK_S: Final = 2.0
-_FAILED_WAIT_S: Final = 60.0
 
 
 def add_notices(running: Running, observers: Observers, settings: Settings) -> None:
@@ -34,9 +26,9 @@ def add_notices(running: Running, observers: Observers, settings: Settings) -> N
     webhooks = [Webhook(name, each, source, observers.noted) for name, each in settings.webhooks.items()]
     notifier = Notifier(running, webhooks, observers.noted)
     observers.add(notifier)
-    _accompany(running, observers, "notices", notifier.run)
+    running.accompany("notices", notifier.run)
     for webhook in webhooks:
-        _accompany(running, observers, "a webhook", webhook.run)
+        running.accompany("a webhook", webhook.run)
 
 
 def add_poseidon(
@@ -57,23 +49,7 @@ def add_poseidon(
     watch = PoseidonWatch(settings.poseidon, truth, observers.noted, clock=clock, speed=speed)
     observers.add(watch)
     running.poseidon = lambda: watch.view
-    _accompany(running, observers, "Poseidon's statistics", watch.run)
-
-
-def _accompany(running: Running, observers: Observers, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    running.companions.append(functools.partial(_keep_running, observers, name, run))
-
-
-async def _keep_running(observers: Observers, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    while True:
-        try:
-            await run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the reconciling goes on
-            # Its own text may have an URL in it that is a secret.
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(at.filename).name}, line {at.lineno}"
-            observers.noted("companion-failed", f"{name}: {type(error).__name__} in {where}")
-        await asyncio.sleep(_FAILED_WAIT_S)
+    running.accompany("Poseidon's statistics", watch.run)
 
 
 class Notifier:

@@ -294,7 +294,7 @@ def attach_flight_recorder(
     observers.add(recorder)
     running.controller.tape = recorder.tape
     running.item_listeners.append(recorder.heard)
-    running.companions.append(recorder.run)
+    running.accompany("the flight recorder", recorder.run)
     return recorder
 
 

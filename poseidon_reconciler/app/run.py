@@ -41,7 +41,7 @@ async def _run(settings: Settings, logs: Logs, path: Path | None, *, dry_run: bo
     except StartError as error:
         raise UsageError(str(error)) from None
     if running.shadow is not None:
-        running.companions.append(telling(running.shadow, observer))
+        running.accompany("the shadow score", telling(running.shadow, observer))
     add_notices(running, observer, settings)
     add_poseidon(running, observer, settings)
     obey_signals(running, observer, settings, path)

@@ -1,7 +1,8 @@
 """A whole reconciler on a live cluster: the stream, the lists, the actions and the loop, one falling with the other.
 
-A part that dies must not leave the rest behind as if nothing were: all of them run in one task group, so that the
+A part of it that dies must not leave the rest behind as if nothing were: all of them run in one task group, so that the
 process ends and whoever supervises it starts it anew. That is safe at any moment, because all state comes from Nomad.
+What only looks on (see `companions`) begins anew by itself.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final
 
+from poseidon_reconciler.app.companions import Companion
 from poseidon_reconciler.app.edges import NomadActions, NomadLists, connection_of, input_of
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.start import hopeless
@@ -49,7 +51,7 @@ class Running:
         core: what it knows and decides.
         controller: its loop.
         stream: the event stream that it follows.
-        companions: what else runs as long as it does, and ends with it; to be added to before it runs.
+        companions: what else runs as long as it does, and ends with it.
         shadow: in a dry run, what would have been done and what became of it.
         item_listeners: are told of each item of the stream before the controller is; must not block and not raise.
         poseidon: what the Poseidon beside us believes; None where nobody asks it.
@@ -89,7 +91,7 @@ class Running:
         self.shadow: Shadow | None = None
         self._traced_transport = transport or Transport(connection)
         self._api = Api(self._traced_transport)
-        self.companions: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.companions: list[Companion] = []
         self.item_listeners: list[Callable[[Item], None]] = []
         self.poseidon: Callable[[], PoseidonView | None] = lambda: None
         self.stream = stream or EventStream(connection, clock=clock, sleep=lambda wait_s: asyncio.sleep(wait_s / speed))
@@ -117,6 +119,10 @@ class Running:
         # By way of the model each time: a new epoch gives it other tables.
         return self.core.model.jobs.get(job_id)
 
+    def accompany(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Has something run beside it, to be told before it runs; see `Companion`."""
+        self.companions.append(Companion(name, run))
+
     def trace(self, tracing: Tracing) -> None:
         """Has the edges tell of themselves from now on."""
         self._traced_lists.tracing = self._traced_actions.tracing = tracing
@@ -141,7 +147,8 @@ class Running:
             async with asyncio.TaskGroup() as group:
                 parts = {group.create_task(self._follow_stream()), group.create_task(self.controller.run())}
                 parts.add(group.create_task(self._follow_versions()))
-                parts.update(group.create_task(companion()) for companion in self.companions)
+                beside = (companion.keep_running(self._observer.noted) for companion in self.companions)
+                parts.update(map(group.create_task, beside))
                 await self._stop.wait()
                 await self.controller.drain(_DRAIN_S)
                 for part in parts:

@@ -18,7 +18,7 @@ from poseidon_reconciler.observe.service_manager import ServiceManager
 def obey_signals(running: Running, observer: Observer, settings: Settings, path: Path | None) -> None:
     """Has SIGTERM and SIGINT end what runs and SIGHUP reload its policy; `settings` were read from `path`."""
     supervision = Supervision(ServiceManager(os.environ), running)
-    running.companions.append(supervision.run)
+    running.accompany("the service manager", supervision.run)
     reload = Reload(path, settings, running, observer)
 
     def stop() -> None:

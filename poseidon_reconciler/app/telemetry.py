@@ -51,7 +51,7 @@ def attach_telemetry(
     running.trace(_TracedEdges(telemetry))
     running.controller.on_turn = telemetry.turned
     running.item_listeners.append(lambda item: _tell(telemetry, item))
-    running.companions.append(telemetry.run)
+    running.accompany("telemetry", telemetry.run)
     return telemetry
 
 

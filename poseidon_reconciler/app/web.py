@@ -91,5 +91,6 @@ async def add_page(
         address = await server.start(f"{listen.rpartition(':')[0]}:0")
     observers.add(server.recent)
     observers.noted("page", address)
-    running.companions += [server.run, pulse.run]
+    running.accompany("the page", server.run)
+    running.accompany("the pulse", pulse.run)
     return address

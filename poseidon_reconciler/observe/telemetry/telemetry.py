@@ -104,8 +104,9 @@ class Telemetry:
             while True:
                 self._tick()
                 await asyncio.sleep(_TICK_S)
-        finally:
+        except asyncio.CancelledError:
             await self.close()
+            raise
 
     @harmless
     def _tick(self) -> None:

@@ -97,13 +97,17 @@ class WebServer:
         return self.address
 
     async def run(self) -> None:
-        """Keeps the charts and those who look up to date until it is cancelled; then it stops to listen."""
+        """Keeps the charts and those who look up to date until it is cancelled; then it stops to listen.
+
+        If it fails, the page is served on, and this can be run again.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.events.run())
                 group.create_task(self._sample())
-        finally:
+        except asyncio.CancelledError:
             await self.stop()
+            raise
 
     def expire(self) -> None:
         """Has everything made anew for the next who asks."""
