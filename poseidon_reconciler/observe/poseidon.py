@@ -94,7 +94,7 @@ class PoseidonWatch:
     async def _ask(self, session: aiohttp.ClientSession) -> None:
         before = self.view.problem
         try:
-            statistics = await self._read(session)
+            statistics = await read_statistics(session, self._settings)
         except PoseidonError as error:
             self._drift.failed(str(error))
             if str(error) != before:
@@ -108,41 +108,42 @@ class PoseidonWatch:
         if before is not None:
             self._note("poseidon-reachable", f"{len(statistics)} environments")
 
-    async def _read(self, session: aiohttp.ClientSession) -> dict[str, Statistics]:
-        """One question.
 
-        Raises:
-            PoseidonError: there was no answer, or none that can be used.
-        """
-        try:
-            headers = await self._headers()
-            url = f"{self._settings.address}{PATH}"
-            async with session.get(url, headers=headers, allow_redirects=False) as answer:
-                if answer.status != 200:
-                    raise PoseidonError(f"answers {answer.status}{_HINTS.get(answer.status, '')}")
-                body = await _read_bounded(answer.content)
-        except TimeoutError:
-            raise PoseidonError(f"no answer within {_TIMEOUT_S:g} s") from None
-        except aiohttp.ClientSSLError:
-            raise PoseidonError("is not trusted, or does not speak TLS") from None
-        except aiohttp.ClientConnectorError as error:
-            raise PoseidonError(f"cannot be reached: {error.strerror or type(error).__name__}") from None
-        except aiohttp.ServerDisconnectedError:
-            raise PoseidonError("ends the connection without an answer") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise PoseidonError(f"the connection failed: {type(error).__name__}") from None
-        except ValueError as error:
-            raise PoseidonError(f"token_file: {error}") from None
-        try:
-            return {str(id_): statistics for id_, statistics in _decode(body).items()}
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise PoseidonError("its answer is no statistics of execution environments") from None
+async def read_statistics(session: aiohttp.ClientSession, settings: PoseidonSettings) -> dict[str, Statistics]:
+    """What Poseidon tells of its environments when it is asked once, by id.
 
-    async def _headers(self) -> dict[str, str]:
-        if self._settings.token_file is None:
-            return {}
-        token = await asyncio.to_thread(read_token_file, self._settings.token_file)
-        return {TOKEN_HEADER: token.get_secret_value()}
+    Raises:
+        PoseidonError: there was no answer, or none that can be used.
+    """
+    try:
+        headers = await _headers(settings)
+        async with session.get(f"{settings.address}{PATH}", headers=headers, allow_redirects=False) as answer:
+            if answer.status != 200:
+                raise PoseidonError(f"answers {answer.status}{_HINTS.get(answer.status, '')}")
+            body = await _read_bounded(answer.content)
+    except TimeoutError:
+        raise PoseidonError(f"no answer within {session.timeout.total:g} s") from None
+    except aiohttp.ClientSSLError:
+        raise PoseidonError("is not trusted, or does not speak TLS") from None
+    except aiohttp.ClientConnectorError as error:
+        raise PoseidonError(f"cannot be reached: {error.strerror or type(error).__name__}") from None
+    except aiohttp.ServerDisconnectedError:
+        raise PoseidonError("ends the connection without an answer") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise PoseidonError(f"the connection failed: {type(error).__name__}") from None
+    except ValueError as error:
+        raise PoseidonError(f"token_file: {error}") from None
+    try:
+        return {str(id_): statistics for id_, statistics in _decode(body).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise PoseidonError("its answer is no statistics of execution environments") from None
+
+
+async def _headers(settings: PoseidonSettings) -> dict[str, str]:
+    if settings.token_file is None:
+        return {}
+    token = await asyncio.to_thread(read_token_file, settings.token_file)
+    return {TOKEN_HEADER: token.get_secret_value()}
 
 
 _HINTS: Final = {

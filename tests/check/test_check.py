@@ -31,6 +31,7 @@ from poseidon_reconciler.app.check.tls import look_at_plain
 from poseidon_reconciler.app.check.version import look_at_version, plans_are_a_right_of_their_own
 from poseidon_reconciler.cli import main
 from poseidon_reconciler.config import NomadSettings, Settings
+from poseidon_reconciler.config.observing import HttpSettings
 from poseidon_reconciler.core.events import JobPayload
 from poseidon_reconciler.nomad.api import JobRead
 from poseidon_reconciler.policy import PoolPolicy
@@ -47,6 +48,7 @@ SECRET = "6f3a1c52-0000-4b1e-9d5f-secret-secret"
 RIGHTS = ("read-job", "submit-job", "node:read", "agent:read")
 EVERYTHING = [
     "state_dir",
+    "page",
     "address",
     "connection",
     "TLS",
@@ -99,7 +101,7 @@ async def looked(address: str, limits: Limits = QUICK, *, token: str | None = No
     own = {name: settings.pop(name) for name in list(settings) if name in NomadSettings.model_fields}
     nomad = NomadSettings(address=address, token=SecretStr(token) if token else None, **own)
     report = Report()
-    whole = await look(Settings(nomad=nomad, **settings), report, limits)
+    whole = await look(Settings(nomad=nomad, http=HttpSettings(listen="off"), **settings), report, limits)
     return Looked(report, whole=whole)
 
 
@@ -158,6 +160,7 @@ async def test_the_command_prints_one_document(
 ) -> None:
     async with TwinServer(cluster("1.1.2")) as server:
         monkeypatch.setenv("NOMAD_ADDR", server.address)
+        monkeypatch.setenv("RECONCILER_HTTP__LISTEN", "off")
         status = await asyncio.to_thread(main, ["check", "--json"])
 
     printed = json.loads(capfdbinary.readouterr().out)
@@ -171,13 +174,14 @@ def test_the_command_prints_one_line_each_and_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
 ) -> None:
     monkeypatch.setenv("NOMAD_ADDR", f"http://127.0.0.1:{unused_tcp_port}")
+    monkeypatch.setenv("RECONCILER_HTTP__LISTEN", "off")
 
     assert main(["check"]) == 1
 
     *lines, summary = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["ok", "ok", "ok", "FAIL"]
+    assert [line.split()[0] for line in lines] == ["ok", "ok", "ok", "ok", "FAIL"]
     assert "connection refused → nothing listens there" in lines[-1]
-    assert summary == "4 things looked at: 3 ok, 0 warn, 1 FAIL; what needs the one that failed was not looked at"
+    assert summary == "5 things looked at: 4 ok, 0 warn, 1 FAIL; what needs the one that failed was not looked at"
 
 
 def test_a_wrong_configuration_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +241,7 @@ async def test_all_addresses_of_a_name_are_tried_and_the_good_ones_used(
 
 
 async def test_a_missing_port_is_guessed_to_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuses(*_: object) -> None:
+    async def refuses(*_: object, **__: object) -> None:
         raise ConnectionRefusedError(111, "Connect call failed")
 
     monkeypatch.setattr(asyncio, "open_connection", refuses)
@@ -355,7 +359,7 @@ async def test_one_that_answers_at_first_and_then_no_more() -> None:
         found = await looked(nomad.address, Limits(step_s=0.3, lists_s=0.5))
 
     assert time.monotonic() - began_at < 3
-    assert found.failed == EVERYTHING[8:12] + EVERYTHING[14:18]
+    assert found.failed == EVERYTHING[9:13] + EVERYTHING[15:19]
     assert found["list jobs"].detail == "no whole answer within 0.5 s" or "not read" in found["list jobs"].detail
     assert "proxy_buffering off" in (found["stream Job"].advice or "")
 
@@ -715,7 +719,7 @@ async def test_the_first_line_of_each_topic(answer: Script, detail: str, advice:
 
         topics = [request.query["topic"] for request in nomad.requests if request.path == "/v1/event/stream"]
     assert sorted(topics) == ["Allocation:*", "Evaluation:*", "Job:*", "Node:*"]
-    assert [found[name].result for name in EVERYTHING[14:18]] == ["FAIL" if advice else "ok"] * 4
+    assert [found[name].result for name in EVERYTHING[15:19]] == ["FAIL" if advice else "ok"] * 4
     assert detail in found["stream Node"].detail
     assert advice in (found["stream Node"].advice or "")
 
@@ -810,7 +814,7 @@ async def test_the_policy_is_that_of_the_environment() -> None:
 
     assert found["environment 10"].detail == "target 1, running, exactly"
     assert found["environment 12"].detail == "configured, but there is no job template-12"
-    assert found.names[18:21] == ["environment 9", "environment 10", "environment 12"]
+    assert found.names[19:22] == ["environment 9", "environment 10", "environment 12"]
 
 
 async def test_a_namespace_without_environments() -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
 from typing import Final
@@ -100,13 +101,34 @@ async def connect(place: Place, addresses: list[str], limit_s: float) -> tuple[l
     return reached, ok("connection", detail + (f" ({told})" if told else ""))
 
 
-async def _refusal(address: str, port: int, limit_s: float) -> str | None:
+async def refusal(place: Place, limit_s: float, context: ssl.SSLContext | None = None) -> str | None:
+    """Why a place takes no connection at any of its addresses, by TLS if there is a context for it; None if it does."""
+    try:
+        async with asyncio.timeout(limit_s):
+            found = await _looked_up(place)
+    except TimeoutError:
+        return f"it was not looked up within {limit_s:g} s"
+    if isinstance(found, str):
+        return f"it cannot be looked up: {found}"
+    addresses = list(dict.fromkeys(found))[:_MAX_ADDRESSES]
+    name = place.host if context is not None else None
+    reasons = await asyncio.gather(*[_refusal(address, place.port, limit_s, context, name) for address in addresses])
+    return None if None in reasons else reasons[0]
+
+
+async def _refusal(
+    address: str, port: int, limit_s: float, context: ssl.SSLContext | None = None, name: str | None = None
+) -> str | None:
     """Why an address takes no connection; None if it does."""
     try:
         async with asyncio.timeout(limit_s):
-            _, writer = await asyncio.open_connection(address, port)
+            _, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname=name)
     except TimeoutError:
         return f"no answer within {limit_s:g} s"
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is not trusted: {error.verify_message}"
+    except ssl.SSLError as error:
+        return f"the TLS handshake failed: {error.reason or error}"
     except OSError as error:
         return os.strerror(error.errno).lower() if error.errno else str(error)
     writer.transport.abort()

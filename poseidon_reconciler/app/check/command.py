@@ -18,6 +18,7 @@ from typing import Final
 import orjson
 
 from poseidon_reconciler.app.check.address import Place, connect, resolve
+from poseidon_reconciler.app.check.around import look_around
 from poseidon_reconciler.app.check.environments import look_at_environment
 from poseidon_reconciler.app.check.pools import Ours, look_at_configured, look_at_orphans, look_at_risks, suspects
 from poseidon_reconciler.app.check.report import Check, Report, fail, line_of, ok
@@ -47,10 +48,11 @@ from poseidon_reconciler.nomad.probe import Probe
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a step may take, reading the lists, and everything together, in seconds."""
+    """How long a step may take, reading the lists, looking around, and everything together, in seconds."""
 
     step_s: float = 5.0
     lists_s: float = 10.0
+    around_s: float = 3.0
     total_s: float = 25.0
 
 
@@ -100,6 +102,7 @@ class _Look:
 
     async def run(self) -> bool:
         self._report.add(look_at_state_dir(self._settings.state_dir))
+        self._report.add(*await look_around(self._settings, self._within(self._limits.around_s)))
         addresses = await self._reach()
         if not addresses:
             return False

@@ -92,7 +92,7 @@ class WebServer:
             await web.TCPSite(self._runner, bare_host, int(port)).start()
         except OSError as error:
             await self.stop()
-            raise ListenError(f"{listen}: {_reason(error)}") from None
+            raise ListenError(f"{listen}: {why_not_listening(error)}") from None
         self.address = f"http://{host}:{self._runner.addresses[0][1]}"
         return self.address
 
@@ -156,5 +156,6 @@ def _asset(name: str, content_type: str) -> Handler:
     return serve
 
 
-def _reason(error: OSError) -> str:
+def why_not_listening(error: OSError) -> str:
+    """Why it is not possible to listen at an address, in a few words."""
     return "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
