@@ -1,11 +1,11 @@
-# poseidon-reconciler as a service beside Poseidon. Needs Nomad 1.4 (variables) and the docker driver.
+# poseidon-reconciler as a service beside Poseidon. Needs Nomad 1.4 (variables) and the docker driver. In this directory:
 #
 #   nomad acl policy apply poseidon-reconciler acl-policy.hcl
 #   nomad var put nomad/jobs/poseidon-reconciler token=$(nomad acl token create \
 #       -policy poseidon-reconciler -type client -t '{{.SecretID}}')
 #   nomad job run -var nomad_address=https://nomad.example:4646 poseidon-reconciler.nomad.hcl
 #
-# reconciler.yaml beside this file goes along. It is read again (SIGHUP) when the job is registered with another one.
+# reconciler.yaml goes along (from elsewhere: -var configuration=path/to/reconciler.yaml). It is read again (SIGHUP) when the job is registered with another one.
 
 variable "nomad_address" {
   type        = string
@@ -16,6 +16,12 @@ variable "poseidon_namespace" {
   type        = string
   description = "The namespace whose jobs are looked after."
   default     = "default"
+}
+
+variable "configuration" {
+  type        = string
+  description = "The path of reconciler.yaml, seen from where `nomad job run` is called."
+  default     = "reconciler.yaml"
 }
 
 variable "image" {
@@ -145,7 +151,7 @@ job "poseidon-reconciler" {
 
       template {
         destination   = "/local/reconciler.yaml"
-        data          = file("reconciler.yaml")
+        data          = file(var.configuration)
         change_mode   = "signal"
         change_signal = "SIGHUP"
       }

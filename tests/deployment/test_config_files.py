@@ -131,7 +131,7 @@ def test_the_jobs_settings_are_settings_and_its_paths_are_those_that_it_makes() 
     token, config = task["template"]
     assert str(settings.nomad.token_file) == token["destination"]
     assert task["config"][0]["args"] == ["run", "--config", config["destination"]]
-    assert config["data"] == '${file("reconciler.yaml")}'
+    assert config["data"] == "${file(var.configuration)}"
     assert (config["change_mode"], config["change_signal"]) == ("signal", "SIGHUP")
     assert str(settings.state_dir).startswith("/alloc/data/")
     assert settings.nomad.namespace == "poseidon"
@@ -154,12 +154,13 @@ def test_nomad_itself_accepts_the_job() -> None:
     if nomad is None:
         pytest.skip("no nomad binary: neither NOMAD_BIN nor PATH names one")
     # Without an agent: what the file says is looked at, and then nobody is there to plan it.
-    arguments = ["job", "validate", "-var", "nomad_address=http://10.0.0.1:4646", str(JOB)]
-    run = subprocess.run(
-        [nomad, *arguments], env={**os.environ, "NOMAD_ADDR": "http://127.0.0.1:9"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert "Error getting job struct" not in run.stderr + run.stdout
+    arguments = ["job", "validate", "-var", "nomad_address=http://10.0.0.1:4646"]
+    for cwd, more in ((JOB.parent, []), (JOB.parent.parent, ["-var", "configuration=config/reconciler.yaml"])):
+        run = subprocess.run(
+            [nomad, *arguments, *more, str(JOB)], env={**os.environ, "NOMAD_ADDR": "http://127.0.0.1:9"}, cwd=cwd,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "Job validation successful" in run.stdout, run.stderr
 
 
 # --- compose ----------------------------------------------------------------------------------------------------------

@@ -49,12 +49,17 @@ def pool(environment_id: int, size: int) -> list[Job]:
     return [template, *(runner_job(template) for _ in range(size))]
 
 
-def with_config_meta(job: Job, value: str) -> Job:
-    """The job with one key of ours changed in the group `config`'s `Meta`: a new version, in place."""
+def with_config(job: Job, **meta: str) -> Job:
+    """The job with other values in the group `config`'s `Meta`: a new version, in place."""
     changed = copy.deepcopy(job)
     group = _group(changed, _CONFIG_GROUP)
-    group["Meta"] = {**(group["Meta"] or {}), _KEY_OF_OURS: value}
+    group["Meta"] = {**(group["Meta"] or {}), **meta}
     return changed
+
+
+def with_config_meta(job: Job, value: str) -> Job:
+    """The job with one key of ours changed there."""
+    return with_config(job, **{_KEY_OF_OURS: value})
 
 
 def with_job_meta(job: Job, value: str) -> Job:

@@ -14,6 +14,7 @@ from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import load
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
+from tests.real_nomad.jobs import pool, with_config
 from tests.real_nomad.lab import Lab
 from tests.real_nomad.test_trap import (
     _QUIET_S,
@@ -95,6 +96,27 @@ def test_nothing_dies_where_jobs_are_protected_in_time(lab: Lab) -> None:
 
         assert lab.statuses() == dict.fromkeys(job_ids, "running")
         assert +recorder.done() == +Counter({"protect-job": protected}), recorder.outcomes
+
+
+def test_surplus_is_stopped_and_what_is_used_is_not(lab: Lab) -> None:
+    template, *runners = pool(10, 6)
+    used = with_config(runners[-1], used="true")
+    job_ids = [job["ID"] for job in (template, *runners)]
+    for job in (with_config(template, prewarmingPoolSize="2"), *runners[:-1], used):
+        lab.register(job).raise_for_status()
+    lab.wait_for_status("running", job_ids)
+
+    trims = {"RECONCILER_POOL__SURPLUS": "trim", "RECONCILER_POOL__SETTLE": "1s"}
+    with reconciling(lab, **trims) as (running, recorder):
+        lab.wait_for("three to be stopped", lambda: recorder.done()["stop-surplus"] == 3, _WAIT_S)
+        lab.wait_until_quiet(_QUIET_S)
+
+        assert +recorder.done() == {"stop-surplus": 3}, recorder.outcomes
+        left = set(lab.statuses())
+        assert {template["ID"], used["ID"]} < left
+        # The youngest go first.
+        assert left == {template["ID"], used["ID"], *(job["ID"] for job in runners[:2])}
+        assert running.core.diagnosis.pools["10"].count("idle") == 2
 
 
 def test_what_died_unprotected_is_replaced_removed_and_revived(lab: Lab) -> None:
