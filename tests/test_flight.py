@@ -221,7 +221,8 @@ async def test_pauses_and_outcomes_are_on_it(tmp_path: Path) -> None:
         await at_once()
         recorder.ask_now()
         await at_once()
-        _, *told = [line["Told"] for line in lines(recorder.written[0]) if line["Told"]]
+        _, by, *told = [line["Told"] for line in lines(recorder.written[0]) if line["Told"]]
+        assert by["Policy"]["pace"]["storm_share"] == Policy().pace.storm_share
         assert told[0]["Pause"]["Reason"] == "maintenance"
         outcome = told[1]["Outcome"]
         assert (outcome["Kind"], outcome["JobID"], outcome["Result"], outcome["Index"]) == (

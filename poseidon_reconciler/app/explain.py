@@ -40,7 +40,7 @@ def explain(options: argparse.Namespace) -> int:
 def _by_recording(options: argparse.Namespace) -> JobExplanation | EnvironmentExplanation:
     policy = load_settings(options.config, read_files=False).policy()
     settle_s = duration_option("--settle", options.settle)
-    replay = Replay(policy)
+    replay = Replay(policy, other_policies=options.config is None)
     try:
         replay.run(RecordingReader([options.recording]), settle_s)
     except RecordingError as error:

@@ -25,6 +25,7 @@ from poseidon_reconciler.controller import (
     ActionEnded,
     Controller,
     Fed,
+    PolicyChanged,
     ProtectionChanged,
     Resumed,
     StreamFrame,
@@ -33,10 +34,11 @@ from poseidon_reconciler.controller import (
 from poseidon_reconciler.core.diagnosis import Change
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
-from poseidon_reconciler.core.lines import Told, ToldOutcome, ToldPause
+from poseidon_reconciler.core.lines import Told, ToldOutcome, ToldPause, told_json
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.nomad.items import FrameReceived, Gap, Item, MalformedLine
+from poseidon_reconciler.policy import Policy
 from poseidon_reconciler.recording.flight import SUFFIX, Entry, FlightRing, pack, write_flight
 
 AFTERMATH_S: Final = 30.0
@@ -91,7 +93,7 @@ class FlightRecorder:
     def tape(self, fed: Fed, at: float) -> None:
         """The core is about to be told something."""
         try:
-            self.ring.add(_entry(fed, at))
+            self.ring.add(_entry(fed, at, self._core.policy))
         except (ValueError, TypeError, msgspec.EncodeError) as error:
             # A text that is no Unicode, say. A hole would make a wrong story, and nobody may suffer from a recorder.
             self.ring.forget()
@@ -208,7 +210,7 @@ class FlightRecorder:
         """What the core had been told before the first line that is kept, as far as it has no time."""
         planner = self._core.planner
         protects = None if self.ring.is_whole else planner.protection.wanted
-        return Entry(0.0, "Told", msgspec.json.encode(Told(protects=protects, imagines=planner.desk.imagines))).line()
+        return Entry(0.0, "Told", told_json(Told(protects=protects, imagines=planner.desk.imagines))).line()
 
     def _tell_written(self, path: Path, reason: str) -> None:
         self.written.append(path)
@@ -230,20 +232,21 @@ class FlightRecorder:
         return path
 
 
-def _entry(fed: Fed, at: float) -> Entry:
+def _entry(fed: Fed, at: float, policy: Policy) -> Entry:
+    """What is kept of what the core is told; `policy` is the one by which it will judge that."""
     match fed:
         case StreamFrame():
             return Entry(at, "Frame", fed.data)
         case Snapshot():
-            # At once: the core takes it over, and makes of it what it needs.
-            return Entry(at, "Snapshot", msgspec.json.encode(fed))
+            # At once: the core takes it over, and makes of it what it needs. A flight may begin with any of them.
+            return Entry(at, "Snapshot", msgspec.json.encode(fed), told_json(Told(policy=policy)))
         case StreamOpened():
             return Entry(at, "Connection", b'"opened"')
         case _:
-            return Entry(at, "Told", msgspec.json.encode(_told(fed)))
+            return Entry(at, "Told", told_json(_told(fed)))
 
 
-def _told(fed: ActionEnded | Pause | Resumed | ProtectionChanged | None) -> Told:
+def _told(fed: ActionEnded | Pause | Resumed | PolicyChanged | ProtectionChanged | None) -> Told:
     match fed:
         case ActionEnded(action, outcome):
             return Told(
@@ -263,6 +266,8 @@ def _told(fed: ActionEnded | Pause | Resumed | ProtectionChanged | None) -> Told
             return Told(pause=ToldPause(fed.environment_id, fed.reason, fed.since, fed.until))
         case Resumed():
             return Told(pause=ToldPause(fed.environment_id, lifted=True))
+        case PolicyChanged():
+            return Told(policy=fed.policy)
         case ProtectionChanged():
             return Told(protects=fed.needed)
         case None:

@@ -36,7 +36,8 @@ def replay(options: argparse.Namespace) -> int:
         on_bytes = stack.enter_context(_progress(options.files))
         try:
             reader = RecordingReader(options.files, on_bytes)
-            story = Replay(policy, on_step).run(reader, settle_s)
+            # Whoever names another configuration wants to see what that would have decided.
+            story = Replay(policy, on_step, other_policies=options.config is None).run(reader, settle_s)
         except RecordingError as error:
             raise UsageError(str(error)) from None
     for warning in reader.warnings:

@@ -85,7 +85,7 @@ class ProtectionChanged:
     needed: bool
 
 
-Fed = StreamOpened | StreamFrame | Snapshot | ActionEnded | Pause | Resumed | ProtectionChanged | None
+Fed = StreamOpened | StreamFrame | Snapshot | ActionEnded | Pause | Resumed | PolicyChanged | ProtectionChanged | None
 Tape = Callable[[Fed, float], None]
 """Is told all that the core is fed, right before it is, and with what time: that leads another core to the same
 decisions. None is the time alone. Must not block and must not raise.

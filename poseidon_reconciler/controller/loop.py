@@ -196,6 +196,7 @@ class Controller:
                 self.core.planner.protection.wanted = item.needed
                 self.core.planner.reconsider()
             case PolicyChanged():
+                self.tape(item, self._clock())
                 self.core.change_policy(item.policy)
                 self._work.change_policy(item.policy)
                 self._observer.noted("policy-changed", "everything is judged anew")

@@ -22,6 +22,7 @@ from poseidon_reconciler.core.events import (
     Wire,
     wire_name,
 )
+from poseidon_reconciler.policy import Policy
 
 _MALFORMED_KEPT_BYTES: Final = 200
 _TOPICS: Final = frozenset({"Job", "Allocation", "Evaluation", "Node"})
@@ -53,13 +54,26 @@ class ToldPause(Wire):
 
 class Told(Wire):
     """Marks a line of a flight recorder: what a running core was told, and when. Empty where the rest of the line says
-    it, or where the core was told the time alone.
+    it, or where the core was told the time alone. `policy` is the one by which it judges from here on.
     """
 
     outcome: ToldOutcome | None = None
     pause: ToldPause | None = None
     protects: bool | None = None
     imagines: bool | None = None
+    policy: Policy | None = None
+
+
+def told_json(told: Told) -> bytes:
+    """The mark as it stands in a recording."""
+    return msgspec.json.encode(told, enc_hook=lambda policy: policy.model_dump(mode="json"))
+
+
+def _policy_of(wanted: type, value: object) -> Policy:
+    """Raises ValueError where that is no policy."""
+    if wanted is not Policy:
+        raise NotImplementedError
+    return Policy.model_validate(value)
 
 
 class Line(Frame):
@@ -106,8 +120,8 @@ class _Topic(Wire):
     topic: str
 
 
-_line: Final = msgspec.json.Decoder(Line)
-_loose: Final = msgspec.json.Decoder(_LooseLine)
+_line: Final = msgspec.json.Decoder(Line, dec_hook=_policy_of)
+_loose: Final = msgspec.json.Decoder(_LooseLine, dec_hook=_policy_of)
 _event: Final = msgspec.json.Decoder(Event)
 _topic: Final = msgspec.json.Decoder(_Topic)
 

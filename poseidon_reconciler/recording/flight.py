@@ -32,15 +32,18 @@ Key = Literal["Frame", "Snapshot", "Told", "Connection"]
 
 
 class Entry(NamedTuple):
-    """What the core was told at a time: the name of the line's value, and that as JSON."""
+    """What the core was told at a time: the name of the line's value, and that as JSON. `told` is the mark of a line
+    that has another value.
+    """
 
     at: float
     key: Key
     value: bytes
+    told: bytes = b"{}"
 
     def line(self) -> bytes:
         """The line of a recording."""
-        told = b"" if self.key == "Told" else b'"Told":{},'
+        told = b"" if self.key == "Told" else b'"Told":%b,' % self.told
         return b'{"ReceivedAt":%b,%b"%b":%b}\n' % (repr(self.at).encode(), told, self.key.encode(), self.value)
 
 

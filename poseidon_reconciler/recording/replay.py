@@ -3,8 +3,8 @@
 Nothing answers a replay: what is decided stays expected, and a confirming read would find what the model says. While
 the recorded connection was closed nothing is decided, because a live reconciler would not have: it cannot see.
 
-A flight recorder's lines say themselves when the core was told the time, and what became of its actions. Between them
-no time passes, so that the same is decided at the same times.
+A flight recorder's lines say themselves when the core was told the time, what became of its actions, and by which
+policy it judged. Between them no time passes, so that the same is decided at the same times.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ class Replay:
         core: the reconciler, for questions about how things stand at the end.
     """
 
-    def __init__(self, policy: Policy, on_step: Callable[[Step], None] | None = None) -> None:
-        """`on_step` is called after each step, in order."""
+    def __init__(
+        self, policy: Policy, on_step: Callable[[Step], None] | None = None, *, other_policies: bool = True
+    ) -> None:
+        """`on_step` is called after each step, in order; `other_policies`: whether those that a recording tells of are
+        followed.
+        """
         # A job that was gone long before the end is still a part of the recording's story.
         self.core = Reconciler(policy, retention_s=math.inf)
         self._on_step = on_step
+        self._other_policies = other_policies
         self._teller = Storyteller(self.core)
         self._blind = False
 
@@ -68,6 +73,8 @@ class Replay:
     def _play(self, line: Line, now: float) -> None:
         story = self._teller.story
         frame = line.frame or line
+        if line.told is not None and line.told.policy is not None and self._other_policies:
+            self._follow(line.told.policy)
         if line.snapshot is not None:
             self._blind = False
             story.snapshots += 1
@@ -106,8 +113,12 @@ class Replay:
                 self.core.planner.protection.wanted = told.protects
             if told.imagines is not None:
                 self.core.planner.desk.imagines = told.imagines
-        else:
+        elif told.policy is None:
             self._tell(self.core.advance(now), nodes=False)
+
+    def _follow(self, policy: Policy) -> None:
+        if policy != self.core.policy:
+            self.core.change_policy(policy)
 
     def _pass_time(self, until: float) -> None:
         """Takes each step that time alone brings before `until`."""

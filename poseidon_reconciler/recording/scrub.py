@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from poseidon_reconciler.policy import Policy
+
 Scrub = Callable[[Any], Any]
 
 # The words of a garbled line or of an answer that are worth keeping; all others become x.
@@ -196,11 +198,22 @@ _SNAPSHOT: Final = _object(
     Evaluations=_each(_EVALUATION),
     Indexes=_by_name(_plain),
 )
+
+
+def _policy(value: Any) -> Any:
+    """What a policy has, and nothing else."""
+    try:
+        return Policy.model_validate(value).model_dump(mode="json")
+    except ValueError:
+        return None
+
+
 _TOLD: Final = _object(
     Outcome=_object("At Kind EnvironmentID JobID Replaces Reason Result Index", Detail=_words),
     Pause=_object("EnvironmentID Reason Since Until Lifted"),
     Protects=_plain,
     Imagines=_plain,
+    Policy=_policy,
 )
 _LINE: Final = _object(
     "ReceivedAt Connection",

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from poseidon_reconciler.core.reconciler import Step
-from poseidon_reconciler.policy import Policy
+from poseidon_reconciler.policy import Policy, PoolPolicy
 from poseidon_reconciler.recording.reader import RecordingReader
 from poseidon_reconciler.recording.replay import Replay
 from poseidon_reconciler.recording.story import Story
@@ -276,6 +276,33 @@ def test_a_pause_until_a_time_that_nobody_can_write_is_no_line_of_a_flight(tmp_p
 
     assert story.malformed == 1
     assert "paused" not in [hold.rule for hold in story.holds]
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_flight_tells_by_which_policy_was_judged(tmp_path: Path, followed: bool) -> None:
+    patient = Policy(pool=PoolPolicy(lost_grace_s=30.0))
+    began, ended = (told(line["ReceivedAt"], {"Frame": line["Frame"]}) for line in ending())
+    lines = [began, told(START + 1, Policy=patient.model_dump(mode="json")), ended]
+    lines += [told(START + second) for second in range(2, 100)]
+    steps: list[Step] = []
+
+    replay = Replay(Policy(), steps.append, other_policies=followed)
+    story = replay.run(RecordingReader([write(tmp_path / "a", *lines)]), settle_s=0.0)
+
+    (lost,) = [step.at for step in steps for change in step.changes if change.verdict.state == "lost"]
+    assert lost - ended["ReceivedAt"] == pytest.approx(30 if followed else 10, abs=1)
+    assert replay.core.policy == (patient if followed else Policy())
+    assert story.malformed == 0
+
+
+def test_a_policy_that_is_none_is_no_line_of_a_flight(tmp_path: Path) -> None:
+    lines = [told(START, Policy={"pool": {"lost_grace": "soon"}}), *ending()]
+
+    replay = Replay(Policy())
+    story = replay.run(RecordingReader([write(tmp_path / "a", *lines)]), settle_s=0.0)
+
+    assert story.malformed == 1
+    assert replay.core.policy == Policy()
 
 
 def test_a_flight_tells_what_the_core_was_told_besides(tmp_path: Path) -> None:
