@@ -304,6 +304,8 @@ def test_no_problem_shows_a_secret(content: str | None, environ: dict[str, str])
     [
         ("webhooks:\n  a: {events: loss}", "r.yaml:2: webhooks.a.events: needs url beside it"),
         ("webhooks:\n  a:\n    url:", "r.yaml:3: webhooks.a.url: has no value"),
+        ("webhooks:\n  a:\n  b:\n    url: https://h/", "r.yaml:2: webhooks.a: needs a url"),
+        ("webhooks: {a: {}}", "r.yaml:1: webhooks.a: needs a url"),
     ],
 )
 def test_a_receiver_without_its_url(content: str, line: str) -> None:

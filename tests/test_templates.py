@@ -33,13 +33,22 @@ def test_without_a_place_it_is_kept_in_memory() -> None:
     assert dict(store) == {"template-10": b"{}"}
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"template-10": 1}', b'{"template-10": "!"}', b"\xff"])
+@pytest.mark.parametrize("content", [b"[]", b'{"template-10": 1}', b'{"template-10": "!"}', b"\xff"])
 def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "templates.json").write_bytes(content)
 
     with pytest.raises(ValueError, match=r"templates\.json: not a file of templates"):
         TemplateStore(tmp_path)
     assert (tmp_path / "templates.json").read_bytes() == content
+
+
+def test_a_file_that_a_power_failure_left_empty_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "templates.json").touch()
+
+    store = TemplateStore(tmp_path)
+    store["template-10"] = b"{}"
+
+    assert dict(TemplateStore(tmp_path)) == {"template-10": b"{}"}
 
 
 def test_a_write_that_fails_is_told_and_loses_nothing(tmp_path: Path) -> None:

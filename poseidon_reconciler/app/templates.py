@@ -77,8 +77,12 @@ class TemplateStore(MutableMapping[str, bytes]):
 
 
 def _read(path: Path) -> dict[str, bytes]:
+    content = path.read_bytes()
+    if not content:
+        # A machine that lost its power can leave this of a file that was just written.
+        return {}
     try:
-        encoded = orjson.loads(path.read_bytes())
+        encoded = orjson.loads(content)
         return {str(job_id): base64.b64decode(document, validate=True) for job_id, document in encoded.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"{path}: not a file of templates ({error}); remove it") from None

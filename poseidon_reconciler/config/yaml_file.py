@@ -78,7 +78,9 @@ class _File:
             elif wrong := wrong_key(below):
                 self.blame(key_node, below, wrong)
             elif not is_value(below):
-                if not _is_null(value):
+                if below[0] == "webhooks" and len(below) == 2 and _is_empty(value):
+                    self.blame(key_node, below, "needs a url")
+                elif not _is_null(value):
                     self.walk(value, below)
             elif not isinstance(value, yaml.ScalarNode):
                 self.blame(value, below, f"must be a single value, not a {_KINDS[type(value)]}")
@@ -123,6 +125,10 @@ _KINDS = {yaml.ScalarNode: "single value", yaml.SequenceNode: "list", yaml.Mappi
 
 def _is_null(node: yaml.Node) -> bool:
     return node.tag == _YAML_TAG + "null"
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return _is_null(node) or (isinstance(node, yaml.MappingNode) and not node.value)
 
 
 def read_file(path: Path) -> Layer:
