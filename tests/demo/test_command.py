@@ -91,6 +91,12 @@ def test_the_scenarios_are_listed_with_a_sentence_each(capsys: pytest.CaptureFix
     assert [line.split(maxsplit=1) for line in listed] == [[s.name, s.about] for s in DEMO_SCENARIOS.values()]
 
 
+def test_the_list_as_one_document(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["demo", "--list", "--json"]) == 0
+    listed = json.loads(capfdbinary.readouterr().out)
+    assert listed == {"scenarios": {name: scenario.about for name, scenario in DEMO_SCENARIOS.items()}}
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

@@ -36,15 +36,22 @@ def demo(options: argparse.Namespace) -> int:
         UsageError: an option or the configuration cannot be used.
     """
     if options.list:
-        _print_list()
+        _print_list(json=options.json)
         return 0
     outcome = asyncio.run(_run(_setting(options), json=options.json))
     if options.json:
-        sys.stdout.buffer.write(orjson.dumps(outcome.document(), option=orjson.OPT_INDENT_2) + b"\n")
+        _print_document(outcome.document())
     return 0 if outcome.is_good else 1
 
 
-def _print_list() -> None:
+def _print_document(document: object) -> None:
+    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _print_list(*, json: bool) -> None:
+    if json:
+        _print_document({"scenarios": {name: scenario.about for name, scenario in DEMO_SCENARIOS.items()}})
+        return
     width = max(map(len, DEMO_SCENARIOS))
     for scenario in DEMO_SCENARIOS.values():
         print(f"{scenario.name:<{width}}  {scenario.about}")
