@@ -14,13 +14,13 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from poseidon_reconciler import __version__
 from poseidon_reconciler.config.checks import read_token_file
 from poseidon_reconciler.config.observing import PoseidonSettings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.core.status import EnvironmentRow
 from poseidon_reconciler.observe.drift import DriftWatch, PoseidonView, Statistics
+from poseidon_reconciler.observe.outgoing import FAILURES, new_session, why_no_answer
 
 PATH: Final = "/api/v1/statistics/execution-environments"
 TOKEN_HEADER: Final = "Poseidon-Token"  # noqa: S105 - the name of a header
@@ -81,11 +81,7 @@ class PoseidonWatch:
 
     async def run(self) -> None:
         """Asks again and again until it is cancelled."""
-        async with aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"poseidon-reconciler/{__version__}"},
-        ) as session:
+        async with new_session(_TIMEOUT_S) as session:
             while True:
                 await self._ask(session)
                 wait_s = self._settings.interval_s * random.uniform(1 - _JITTER, 1 + _JITTER)
@@ -121,16 +117,8 @@ async def read_statistics(session: aiohttp.ClientSession, settings: PoseidonSett
             if answer.status != 200:
                 raise PoseidonError(f"answers {answer.status}{_HINTS.get(answer.status, '')}")
             body = await _read_bounded(answer.content)
-    except TimeoutError:
-        raise PoseidonError(f"no answer within {session.timeout.total:g} s") from None
-    except aiohttp.ClientSSLError:
-        raise PoseidonError("is not trusted, or does not speak TLS") from None
-    except aiohttp.ClientConnectorError as error:
-        raise PoseidonError(f"cannot be reached: {error.strerror or type(error).__name__}") from None
-    except aiohttp.ServerDisconnectedError:
-        raise PoseidonError("ends the connection without an answer") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise PoseidonError(f"the connection failed: {type(error).__name__}") from None
+    except FAILURES as error:
+        raise PoseidonError(why_no_answer(error, session)) from None
     except ValueError as error:
         raise PoseidonError(f"token_file: {error}") from None
     try:

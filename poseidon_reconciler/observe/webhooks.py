@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import aiohttp
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from poseidon_reconciler import __version__
 from poseidon_reconciler.config.checks import read_token_file
 from poseidon_reconciler.config.observing import WebhookSettings
 from poseidon_reconciler.observe.cloud_events import (
@@ -30,6 +29,7 @@ from poseidon_reconciler.observe.cloud_events import (
     signature,
 )
 from poseidon_reconciler.observe.notices import Notice
+from poseidon_reconciler.observe.outgoing import FAILURES, new_session, why_no_answer
 
 # Other answers of these hundreds say that the same again would be refused again.
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429})
@@ -115,11 +115,7 @@ class Webhook:
     async def run(self) -> None:
         """Sends what is queued until it is cancelled; then once more what is left, in bounded time."""
         limits = self._limits
-        async with aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=limits.timeout_s),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"poseidon-reconciler/{__version__}", "Content-Type": CONTENT_TYPE},
-        ) as session:
+        async with new_session(limits.timeout_s, {"Content-Type": CONTENT_TYPE}) as session:
             try:
                 while True:
                     await self._some.wait()
@@ -180,15 +176,8 @@ class Webhook:
             headers = await self._signed(body)
             async with session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as answer:
                 status, retry_after = answer.status, answer.headers.get("Retry-After", "")
-        except TimeoutError:
-            raise _NotTakenError(f"no answer within {self._limits.timeout_s:g} s") from None
-        except aiohttp.ClientSSLError:
-            raise _NotTakenError("is not trusted, or does not speak TLS") from None
-        except aiohttp.ClientConnectorError as error:
-            raise _NotTakenError(f"cannot be reached: {error.strerror or type(error).__name__}") from None
-        except (aiohttp.ClientError, OSError) as error:
-            # Their texts may have the whole URL in them.
-            raise _NotTakenError(f"the connection failed: {type(error).__name__}") from None
+        except FAILURES as error:
+            raise _NotTakenError(why_no_answer(error, session)) from None
         except ValueError as error:
             raise _NotTakenError(f"secret_file: {error}") from None
         if 200 <= status < 300:

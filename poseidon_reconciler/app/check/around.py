@@ -20,6 +20,7 @@ from poseidon_reconciler.app.check.report import Check, fail, ok, warn
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.config.checks import checked_url, read_token_file
 from poseidon_reconciler.config.observing import OFF, HttpSettings, PoseidonSettings, WebhookSettings
+from poseidon_reconciler.observe.outgoing import new_session
 from poseidon_reconciler.observe.poseidon import PoseidonError, read_statistics
 from poseidon_reconciler.observe.web.server import why_not_listening
 
@@ -74,7 +75,7 @@ async def _look_at_poseidon(poseidon: PoseidonSettings, limit_s: float) -> Check
     if reached.result != "ok":
         return reached
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=limit_s)) as session:
+        async with new_session(limit_s) as session:
             statistics = await read_statistics(session, poseidon)
     except PoseidonError as error:
         return warn("Poseidon", f"{poseidon.address} {error}", advice)
