@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.serving import serving
+
 
 class Receiver:
     """Remembers what it was sent.
@@ -55,12 +57,6 @@ async def receiving() -> AsyncIterator[Receiver]:
     receiver = Receiver()
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", receiver.handle)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook/s3cr3t"
-    try:
+    async with serving(application) as address:
+        receiver.url = f"{address}/hook/s3cr3t"
         yield receiver
-    finally:
-        await runner.cleanup()

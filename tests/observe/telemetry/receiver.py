@@ -15,6 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.serving import serving
+
 Manner = Literal["good", "hang", "503"]
 
 
@@ -82,15 +84,8 @@ async def receiving(manner: Manner = "good") -> AsyncIterator[Receiver]:
     receiver = Receiver(manner)
     app = web.Application()
     app.router.add_post("/v1/{signal}", receiver.take)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    receiver.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serving(app) as receiver.address:
         yield receiver
-    finally:
-        await runner.cleanup()
 
 
 def plain(attributes: Iterable[KeyValue]) -> dict[str, str]:
