@@ -18,10 +18,10 @@ import pytest
 
 from poseidon_reconciler import __version__
 from poseidon_reconciler.config import load
+from tests.app.test_twin_command import serving
 from tests.deployment.dockerfile import ROOT, read_dockerfile
 from tests.deployment.fresh_root import bootstrap, build, compilers_and_caches, is_sent, read_only
 from tests.deployment.processes import TIMEOUT_S, started
-from tests.test_twin_command import serving
 
 STAGES = read_dockerfile()
 BUILD, IMAGE = STAGES

@@ -22,8 +22,8 @@ from poseidon_reconciler.app.reload import Reload, changed_keys
 from poseidon_reconciler.app.running import Running
 from poseidon_reconciler.config import Settings, load
 from poseidon_reconciler.policy import Policy, PoolPolicy
+from tests.app.test_twin_command import TIMEOUT_S, get, serving
 from tests.controllers import Notes
-from tests.test_twin_command import TIMEOUT_S, get, serving
 
 
 @pytest.fixture(autouse=True)
