@@ -128,10 +128,13 @@ class Facts(Struct, gc=False):
         if self._is_over:
             # Little more is heard of it, and its agent takes a while to end it.
             return status in ("pending", "running")
+        if self._node_status(allocation) in UNREACHABLE:
+            # Even if it was ordered to stop: no order arrives there.
+            return status in ("pending", "running")
         if status == "running" and allocation is not self.allocation:
             # It was ordered to stop, and has not said that it did.
             return self.policy.disconnect_policy == "exactly"
-        return allocation.placed and self._node_status(allocation) in UNREACHABLE
+        return False
 
     @property
     def _is_over(self) -> bool:

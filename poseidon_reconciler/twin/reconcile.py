@@ -95,6 +95,16 @@ def stop_all(allocations: Iterable[Allocation], view: View) -> list[Stop]:
     return stops
 
 
+def stopping_on_dead_nodes(allocations: Iterable[Allocation], view: View) -> list[Stop]:
+    """What was ordered to stop and had not said that it did when its node went down is lost as well."""
+    return [
+        Stop(allocation, LOST, "lost")
+        for allocation in allocations
+        if allocation.server_terminal and allocation.client_status in {"pending", "running"}
+        if (node := view.nodes.get(allocation.node_id)) is None or node.status == "down"
+    ]
+
+
 def reconcile(job: Job, group: Group, allocations: Iterable[Allocation], view: View) -> GroupChanges:
     """What is to be done with one group of a job, given all allocations of that group, of every version."""
     changes = GroupChanges(group.name)

@@ -151,6 +151,9 @@ class Runner:
             text = f"Sent interrupt. Waiting {timeout_s:g}s before force killing"
             task.note("Killing", now, text, KillTimeout=task.document["KillTimeout"])
             if task.lost_handle:
+                # It may be about to start again.
+                task.cancel()
+                self._starts.withdraw(task)
                 task.died(now, failed=False)
                 continue
             kill_s = self._pace.reattached_kill_s if local.reattached else self._kernel.spread(self._pace.kill_s)

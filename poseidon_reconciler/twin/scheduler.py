@@ -63,11 +63,14 @@ class _Scheduling:
     def run(self) -> Plan:
         allocations = self._state.allocations_of(self._evaluation.job_key)
         job = self._job
+        for stop in rec.stopping_on_dead_nodes(allocations, self._view):
+            self._stop(stop, [])
         if job is None or job.stop:
-            for stop in rec.stop_all(allocations, self._view):
+            stops = rec.stop_all(allocations, self._view)
+            for stop in stops:
                 self._stop(stop, [])
             self._plan.queued = None if job is None else {group.name: 0 for group in job.groups}
-            self._plan.updates = {g.name: self._counts(stop=len(self._plan.stops)) for g in job.groups} if job else {}
+            self._plan.updates = {g.name: self._counts(stop=len(stops)) for g in job.groups} if job else {}
             return self._plan
         by_group: dict[str, list[Allocation]] = {group.name: [] for group in job.groups}
         for allocation in allocations:

@@ -7,7 +7,7 @@ import pytest
 from poseidon_reconciler.core import facts as conditions
 from poseidon_reconciler.core.facts import Condition
 from poseidon_reconciler.core.rules import table_for
-from tests.core.builders import RUNNER, Bench, Wire, allocation, event, job, node, node_id, pool_policy, purge
+from tests.core.builders import RUNNER, TEMPLATE, Bench, Wire, allocation, event, job, node, node_id, pool_policy, purge
 
 FREEZE_S = {"Tasks": [{"Name": "default-task", "KillTimeout": 5 * 10**9}]}
 STOP_AFTER: Wire = {**FREEZE_S, "StopAfterClientDisconnect": 60 * 10**9}
@@ -151,6 +151,41 @@ def test_a_copy_elsewhere_that_may_run_keeps_an_exactly_pool_waiting_for_it_alon
     steps = [step.at - began for step in bench.steps for change in step.changes if change.verdict.state == "lost"]
     assert steps == [76.0]
     assert bench.judged() == ("lost", "exhausted", "attempts-used-up")
+
+
+@pytest.mark.parametrize("job_id", [RUNNER, TEMPLATE])
+@pytest.mark.parametrize("client", ["running", "pending"])
+@pytest.mark.parametrize("status", ["down", "disconnected"])
+@pytest.mark.parametrize(
+    ("policy", "group", "seconds"),
+    [
+        ("exactly", STOP_AFTER, 76.0),
+        ("exactly", FREEZE_S, None),
+        ("at-least", FREEZE_S, 7.0),
+        ("leave-alone", STOP_AFTER, None),
+    ],
+)
+def test_an_order_to_stop_does_not_reach_a_node_that_is_away(
+    policy: str, group: Wire, seconds: float | None, status: str, client: str, job_id: str
+) -> None:
+    bench = bench_of(policy, group)
+    bench.feed(job(job_id, index=15, group=group), allocation("b", job_id, client, index=16, node=HOME))
+    bench.feed(
+        allocation("b", job_id, client, "stop", index=20, created=16, node=HOME),
+        job(job_id, "dead", index=21, created=15, registered=15),
+    )
+    bench.feed(node(HOME, status, index=22))
+    began = bench.now
+
+    bench.wait(1e5)
+
+    lost = [
+        step.at - began
+        for step in bench.steps
+        for change in step.changes
+        if change.job.id == job_id and change.verdict.state == "lost"
+    ]
+    assert lost == ([] if seconds is None else [seconds])
 
 
 # --- a job that is gone, whose copy may run -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.poseidon_jobs import Work
 from poseidon_reconciler.twin.records import Allocation, JobKey
 from poseidon_reconciler.twin.runner import AgentPace
-from tests.twin.labs import job_of, lab, newest, with_runner
+from tests.twin.labs import job_of, lab, newest, statuses, with_runner
 
 
 def agent_of(cluster: Cluster, key: JobKey) -> Agent:
@@ -79,6 +79,19 @@ def test_a_reboot_within_the_heartbeat_makes_a_new_container_and_says_nothing_el
     assert set(reports(cluster, before.id)[1:]) == {"running/run"}
     old, new = before.task_states["default-task"], after.task_states["default-task"]
     assert (new.restarts, new.started_at != old.started_at) == (0, True)
+
+
+def test_what_is_stopped_while_it_starts_again_after_a_reboot_never_runs() -> None:
+    cluster = lab(1, agents=AgentPace(prompt_share=1.0, start_s=3.0))
+    key = with_runner(cluster, run_s=5.0)
+    agent = agent_of(cluster, key)
+    agent.reboot()
+    agent.start()
+    cluster.run_for(1)
+    assert agent.local[newest(cluster, key).id].tasks[0].starting
+    cluster.jobs.deregister(key)
+    cluster.run_for(10)
+    assert statuses(cluster, key) == ["complete/stop"]
 
 
 def test_a_restart_within_the_heartbeat_changes_nothing() -> None:

@@ -112,6 +112,25 @@ def test_the_agent_itself_may_have_to_stop_first() -> None:
     assert newest(cluster, key).previous_id == ""
 
 
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_what_was_to_stop_where_nobody_heard_of_it_is_lost_with_its_node(is_stopped: bool) -> None:
+    cluster, key = survivor()
+    (agent,) = cluster.agents.values()
+    agent.cut()
+    if is_stopped:
+        cluster.jobs.deregister(key)
+    else:
+        cluster.jobs.evaluate(key)
+    cluster.run_for(0.5)
+    assert statuses(cluster, key) == ["complete/stop", "running/stop"]
+    cluster.run_for(10)
+    assert statuses(cluster, key) == ["complete/stop", "lost/stop"]
+    assert newest(cluster, key).desired_description == rec.LOST
+    agent.heal()
+    cluster.run_for(10)
+    assert statuses(cluster, key) == ["complete/stop", "complete/stop"]
+
+
 def disconnected(work: Work) -> tuple[Cluster, JobKey]:
     cluster = lab(2, version="1.10.5")
     key = with_runner(cluster, work)
