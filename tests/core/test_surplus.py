@@ -199,6 +199,20 @@ def test_a_surge_lets_so_many_be_ordered_while_nomad_is_bringing_others_back(sur
     assert bench.kinds() == ["create-runner"] * surge
 
 
+def test_a_used_runner_that_nomad_is_bringing_back_makes_no_room_for_an_unused_one() -> None:
+    """It will be no runner of the pool: one more would be too many, and stopped, and ordered again."""
+    bench = bench_with_pool(3, target=2, policy=pool_policy(surge=1))
+    bench.feed(job(runner(0), index=510, created=200, registered=510, version=1, used=True))
+    bench.feed(
+        allocation("a0", runner(0), "failed", index=520, created=201),
+        evaluation("e0", runner(0), "pending", index=521, WaitUntil="2030-01-01T00:00:00Z"),
+    )
+    bench.wait(60)
+
+    assert bench.judged(runner(0)) == ("recovering", None, "reschedule-delayed")
+    assert bench.kinds() == []
+
+
 def test_used_runners_that_are_lost_take_no_room_of_unused_ones() -> None:
     bench = bench_with_pool(4, target=2, policy=pool_policy(max_jobs=2))
     claimed = [
