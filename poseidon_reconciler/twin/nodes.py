@@ -226,7 +226,7 @@ class Nodes:
             self._expect_heartbeat(node_id, self._ttl_s())
 
     def _may_return(self, allocation: Allocation) -> bool:
-        """Whether an allocation that is wanted may be out of reach for a while; how it was last heard of is no matter."""
+        """Whether an allocation that is wanted may be out of reach for a while, whatever was heard of it last."""
         lost_after_s = _lost_after_s(allocation)
         if lost_after_s is None or allocation.desired_status != "run":
             return False

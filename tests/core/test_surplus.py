@@ -135,9 +135,7 @@ def test_what_waited_for_room_does_not_come_again() -> None:
         )
     assert waits == [10, 10, 10, 10]
 
-    bench.feed(
-        job(runner(14), index=4000), allocation("a14", runner(14), index=4001, created=4001, node=node_id(1))
-    )
+    bench.feed(job(runner(14), index=4000), allocation("a14", runner(14), index=4001, created=4001, node=node_id(1)))
     bench.wait(29)
     assert runner(14) not in stopped(bench), "this one was ordered although the pool was full"
     bench.wait(1)
