@@ -48,12 +48,19 @@ class Change(Struct, gc=False, frozen=True):
 
 
 class Pool(Struct, gc=False):
-    """The numbers of one environment, and the jobs of it that may need something done."""
+    """The numbers of one environment, and the jobs of it that may need something done.
+
+    `states` are those of all its runners, `counted` of those that count towards its target.
+    """
 
     environment_id: str
     states: dict[str, int] = {}
-    counting: int = 0
+    counted: dict[str, int] = {}
     lost: dict[str, Job] = {}
+
+    @property
+    def counting(self) -> int:
+        return sum(self.counted.values())
 
     def count(self, state: str) -> int:
         return self.states.get(state, 0)
@@ -198,7 +205,7 @@ class Diagnosis:
                 self._uncount(pool, job, before)
             pool.states[verdict.state] = pool.states.get(verdict.state, 0) + 1
             self.runners += verdict.state != "gone"
-            pool.counting += verdict.counts
+            pool.counted[verdict.state] = pool.counted.get(verdict.state, 0) + verdict.counts
             if verdict.state == "lost":
                 pool.lost[job.id] = job
         if verdict.at_risk:
@@ -210,7 +217,7 @@ class Diagnosis:
     def _uncount(self, pool: Pool, job: Job, verdict: Verdict) -> None:
         pool.states[verdict.state] -= 1
         self.runners -= verdict.state != "gone"
-        pool.counting -= verdict.counts
+        pool.counted[verdict.state] -= verdict.counts
         if verdict.state == "lost":
             del pool.lost[job.id]
 

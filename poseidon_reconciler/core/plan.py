@@ -291,9 +291,14 @@ class Planner:
 
 
 def _life(template: Job) -> int:
-    """The Raft index at which a job's present life began: of its version, or of an allocation that was placed later."""
+    """The Raft index at which a job's present life began: of its version, or of an allocation that was placed later.
+    Once that one is over, what was told of it last: where its stop has brought no other one, more is to be done.
+    """
     current = template.current
-    return max(template.job_modify_index, current.data.create_index if current is not None else UNKNOWN)
+    if current is None:
+        return template.job_modify_index
+    began = current.data.create_index if current.placed else current.data.modify_index
+    return max(template.job_modify_index, began)
 
 
 def may_still_serve(job: Job) -> bool:

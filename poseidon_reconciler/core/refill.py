@@ -77,7 +77,7 @@ class Refill:
         """How many runners may be idle or coming by our doing: within the surge, what Nomad has yet to bring back is
         ordered besides.
         """
-        return target + min(self._desk.policy_of(pool.environment_id).surge, pool.count("recovering"))
+        return target + min(self._desk.policy_of(pool.environment_id).surge, pool.counted.get("recovering", 0))
 
     def _provided(self, pool: Pool) -> int:
         return pool.counting + self._desk.ledger.expected_in(pool.environment_id)
@@ -119,7 +119,7 @@ class Refill:
             return 0
         proven_at = self.poison.proven_at(pool.environment_id)
         self._desk.alarm.set(proven_at)
-        coming = sum(pool.count(state) for state in ("starting", "recovering", "blocked"))
+        coming = sum(pool.counted.get(state, 0) for state in ("starting", "recovering", "blocked"))
         on_trial = coming + (proven_at is not None) + self._desk.ledger.expected_in(pool.environment_id)
         return max(0, 1 - on_trial)
 

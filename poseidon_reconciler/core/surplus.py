@@ -33,7 +33,7 @@ _OTHERS: Final = "ordered by others"
 
 class _Excess(Struct):
     """What one pool has beyond its target. `came` counts what has come since there was none; `target` is the last;
-    `trimmed`: whether some of it was stopped since then.
+    `left`: how many were too much when a round of stops began, less those stopped since; None between rounds.
     """
 
     idle: Deficit
@@ -41,7 +41,7 @@ class _Excess(Struct):
     size: int = 0
     target: int = 0
     lowered_from: int | None = None
-    trimmed: bool = False
+    left: int | None = None
 
 
 class Surplus:
@@ -95,17 +95,19 @@ class Surplus:
             excess.came.clear()
             excess.lowered_from = None
         idle = min(excess.size, max(0, pool.count("idle") - target))
+        self._note_round(environment_id, excess, idle, now)
         if idle != excess.idle.size:
-            self._note_round(environment_id, excess, idle, now)
             excess.idle.set(idle, now)
 
     def _note_round(self, environment_id: str, excess: _Excess, idle: int, now: float) -> None:
-        """A round ends when all that was too much is gone; what comes then begins another."""
+        """A round ends when all that was too much when it began is gone, what waited for room too; what comes then
+        begins another.
+        """
         tried_at = self.rounds.tried_at(environment_id)
-        if excess.idle.size == 0 and tried_at is not None:
+        if idle and excess.idle.size == 0 and tried_at is not None:
             self.rounds.ended(environment_id, tried_at, now)
-        elif idle == 0 and excess.trimmed:
-            excess.trimmed = False
+        elif idle == 0 and excess.left is not None and (excess.left <= 0 or excess.size == 0):
+            excess.left = None
             self.rounds.tried(environment_id, now)
 
     def size(self, environment_id: str) -> int:
@@ -151,8 +153,8 @@ class Surplus:
         if wait_until is not None:
             desk.alarm.set(wait_until)
             return []
-        settle_s = desk.policy_of(environment_id).settle_s
-        old_enough = self._pools[environment_id].idle.older_than(settle_s, now)
+        excess, settle_s = self._pools[environment_id], desk.policy_of(environment_id).settle_s
+        old_enough = excess.idle.older_than(settle_s, now)
         idle = self._idle_runners(environment_id)
         asked = [job for job in idle if desk.ledger.is_done("stop-surplus", job.id, job.create_index)]
         room = min(AT_ONCE, old_enough) - len(asked)
@@ -166,7 +168,7 @@ class Surplus:
                 desk.alarm.set(self.rate.next_at())
                 break
             desk.ledger.do_once("stop-surplus", job.id, job.create_index)
-            self._pools[environment_id].trimmed = True
+            excess.left = (excess.size if excess.left is None else excess.left) - 1
             reason = f"{self.size(environment_id)} more than the target: {self.story(environment_id)}"
             actions.append(Action(now, "stop-surplus", environment_id, job.id, reason))
         return actions

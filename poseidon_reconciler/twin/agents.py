@@ -59,7 +59,7 @@ class Agent:
         self._life = 0
         self._phase = 0.0
         self._halted: list[Callable[[], None]] = []
-        self._dirty: dict[str, None] = {}
+        self._dirty: dict[str, LocalAllocation] = {}
         self._told: dict[str, None] = {}
         self._pull: Timer | None = None
         self._report: Timer | None = None
@@ -241,7 +241,7 @@ class Agent:
 
     def _mark(self, local: LocalAllocation) -> None:
         """There is something to tell the servers about an allocation."""
-        self._dirty[local.id] = None
+        self._dirty[local.id] = local
         self._plan_report()
 
     def _plan_report(self) -> None:
@@ -256,7 +256,7 @@ class Agent:
         if not self.in_touch:
             return
         dirty, self._dirty = self._dirty, {}
-        reports = [self.local[identity].report() for identity in dirty if identity in self.local]
+        reports = [local.report() for local in dirty.values()]
         if reports and not self._servers.report(self.node_id, reports):
             self._dirty = {**dirty, **self._dirty}
             self._report = self._after(self.pace.report_again_s, self._flush)

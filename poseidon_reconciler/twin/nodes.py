@@ -92,7 +92,7 @@ class Nodes:
         self.suspend()
         heard = set(reachable)
         for node in self._state.nodes.values():
-            if node.id not in heard and node.status not in {"down", "disconnected"}:
+            if node.id not in heard and node.status != "down":
                 self._expect_heartbeat(node.id, self._ttl_s())
 
     def set_eligible(self, node_id: str, *, eligible: bool) -> None:
@@ -212,15 +212,26 @@ class Nodes:
             timer.cancel()
 
     def _expire(self, node_id: str) -> None:
+        """No heartbeat came in time. A node is disconnected as long as anything on it may return, and is looked at
+        again and again until then.
+        """
         self._expiries.pop(node_id, None)
         node = self._state.nodes.get(node_id)
-        if node is None or node.status in {"down", "disconnected"}:
+        if node is None or node.status == "down":
             return
-        may_return = self._traits.knows_disconnects and any(
-            not a.terminal and a.client_status != "unknown" and _lost_after_s(a) is not None
-            for a in self._state.allocations_on(node_id)
-        )
+        may_return = self._traits.knows_disconnects and node.status != "initializing"
+        may_return = may_return and any(map(self._may_return, self._state.allocations_on(node_id)))
         self._set_status(node, "disconnected" if may_return else "down", "Node heartbeat missed")
+        if may_return:
+            self._expect_heartbeat(node_id, self._ttl_s())
+
+    def _may_return(self, allocation: Allocation) -> bool:
+        """Whether an allocation that is wanted may be out of reach for a while, whatever was heard of it last."""
+        lost_after_s = _lost_after_s(allocation)
+        if lost_after_s is None or allocation.desired_status != "run":
+            return False
+        since = allocation.unknown_at
+        return allocation.client_status != "unknown" or since is None or self._kernel.now < since + lost_after_s
 
     def _end_drain(self, node: Node, status: str, *, eligible: bool) -> None:
         now, drain = self._kernel.now, node.drain

@@ -1,12 +1,14 @@
 """What the servers make of an agent's report about its allocations.
 
 The report is believed whatever was known before: so an allocation that was given up as lost becomes `complete` when
-its agent is back. Failures ask for an evaluation as long as the allocation has attempts left.
+its agent is back. Failures ask for an evaluation as long as the allocation has attempts left. What has ended makes
+room for others, also where it was purged and only its agent still knew of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +17,8 @@ from poseidon_reconciler.twin.evaluations import Evaluator
 from poseidon_reconciler.twin.records import Allocation, Evaluation, JobKey, TaskState
 from poseidon_reconciler.twin.reschedule import next_attempt
 from poseidon_reconciler.twin.state import State
+
+_ENDED: Final = frozenset({"complete", "failed"})
 
 
 class Report(Struct, frozen=True):
@@ -36,6 +40,8 @@ def take_in(state: State, evaluator: Evaluator, node_id: str, reports: Iterable[
     triggers: dict[JobKey, str] = {}
     freed: dict[str, None] = {}
     for report in reports:
+        if node is not None and report.client_status in _ENDED:
+            freed[node.computed_class] = None
         known = state.allocations.get(report.allocation_id)
         if known is None:
             continue
@@ -47,8 +53,6 @@ def take_in(state: State, evaluator: Evaluator, node_id: str, reports: Iterable[
         trigger = _trigger(known, changed)
         if trigger is not None:
             triggers[changed.job_key] = trigger
-        if changed.client_terminal and node is not None:
-            freed[node.computed_class] = None
     if node is not None and evaluator.rules.traits.reports_touch_node:
         write.put_node(node)
     write.commit()

@@ -131,12 +131,16 @@ class Runner:
             self._run(local)
 
     def forget(self, identity: str) -> None:
-        """The servers do not know an allocation any more: nothing of it stays."""
+        """The servers do not know an allocation any more: nothing of it stays, and that is the last they hear of it."""
         local = self.local.pop(identity, None)
-        for task in local.tasks if local is not None else ():
-            task.cancel()
-            self._starts.withdraw(task)
-            task.died(self._kernel.now, failed=False)
+        if local is None or local.dead:
+            return
+        for task in local.tasks:
+            if not task.dead:
+                task.cancel()
+                self._starts.withdraw(task)
+                task.died(self._kernel.now, failed=False)
+        self._mark(local)
 
     def stop(self, local: LocalAllocation) -> None:
         """Kills what still runs of an allocation."""

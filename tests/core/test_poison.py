@@ -6,7 +6,18 @@ import pytest
 
 from poseidon_reconciler.core.ledger import ActionOutcome
 from poseidon_reconciler.core.poison import LONGEST_WAIT_S, PROVEN_S
-from tests.core.builders import START, Bench, allocation, bench_with_pool, job, lose, node_id, pool_policy
+from tests.core.builders import (
+    START,
+    Bench,
+    allocation,
+    bench_with_pool,
+    evaluation,
+    job,
+    lose,
+    node_id,
+    pool_policy,
+    runner,
+)
 
 PATIENT = pool_policy(settle="0s", lost_grace="0s")
 
@@ -90,6 +101,22 @@ def test_one_success_clears_it() -> None:
 
     assert len(created(bench)) == len(before) + 3
     assert bench.core.planner.refill.poison.of("10") is None
+
+
+def test_a_used_runner_that_nomad_is_bringing_back_is_not_the_one_that_is_tried() -> None:
+    bench = bench_with_pool(2, target=1, policy=PATIENT)
+    bench.feed(job(runner(1), index=290, created=210, registered=290, version=1, used=True))
+    bench.feed(
+        allocation("a1", runner(1), "failed", index=295, created=211),
+        evaluation("e1", runner(1), "pending", index=296, WaitUntil="2030-01-01T00:00:00Z"),
+    )
+    lose(bench, 0, index=300)
+
+    fails(bench, created(bench)[-1], index=400)
+    bench.wait(11)
+
+    assert bench.state(runner(1)) == "recovering"
+    assert len(created(bench)) == 2
 
 
 def test_a_claim_is_a_success_too() -> None:

@@ -21,6 +21,22 @@ def test_one_that_hangs_while_it_starts_is_placed_anew_once_for_each_allocation(
     assert bench.kinds() == ["revive-environment"] * 2
 
 
+def test_one_that_is_not_placed_anew_after_all_is_registered_anew() -> None:
+    """As soon as the one that hangs is stopped, one that ended in an outage before passes for the job's success."""
+    bench = Bench()
+    bench.feed(job(TEMPLATE, index=10, target=0), allocation("t", TEMPLATE, "pending", index=11))
+    bench.wait(1000)
+    assert bench.kinds() == ["revive-environment"]
+
+    bench.feed(
+        allocation("t", TEMPLATE, "pending", "stop", index=20, created=11),
+        job(TEMPLATE, "dead", index=20, created=10, target=0),
+    )
+    bench.wait(100)
+
+    assert bench.kinds() == ["revive-environment"] * 2
+
+
 def test_one_that_dies_again_and_again_is_revived_after_longer_and_longer_waits() -> None:
     bench = bench_with_pool(0, target=0)
     waits, version = [], 100

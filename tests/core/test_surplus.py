@@ -6,7 +6,18 @@ import pytest
 
 from poseidon_reconciler.core.explanation import explain_environment
 from poseidon_reconciler.core.ledger import ActionOutcome
-from tests.core.builders import TEMPLATE, Bench, allocation, bench_with_pool, job, node, node_id, pool_policy, runner
+from tests.core.builders import (
+    TEMPLATE,
+    Bench,
+    allocation,
+    bench_with_pool,
+    evaluation,
+    job,
+    node,
+    node_id,
+    pool_policy,
+    runner,
+)
 
 TRIM = pool_policy(surplus="trim")
 
@@ -101,6 +112,36 @@ def test_what_comes_again_and_again_is_stopped_after_longer_and_longer_waits() -
     assert waits == [10, 30, 60, 120, 10]
 
 
+def test_what_waited_for_room_does_not_come_again() -> None:
+    """Where one that goes makes room for the next, all were too much from the beginning."""
+    bench = bench_with_pool(2, policy=TRIM)
+    for number in (10, 11, 12, 13):
+        blocked = evaluation(f"e{number}", runner(number), "blocked", index=100 * number)
+        bench.feed(job(runner(number), "pending", index=100 * number, created=100 * number), blocked)
+    waits = []
+    for number in (10, 11, 12, 13):
+        index = 2000 + 100 * number
+        bench.feed(
+            evaluation(f"e{number}", runner(number), index=index, created=100 * number),
+            allocation(f"a{number}", runner(number), index=index, node=node_id(1)),
+        )
+        came_at = bench.now
+        while runner(number) not in stopped(bench):
+            bench.wait(1)
+        waits.append(bench.now - came_at)
+        bench.feed(
+            job(runner(number), "dead", index=index + 9, created=100 * number, Stop=True),
+            allocation(f"a{number}", runner(number), "complete", "stop", index=index + 9, created=index),
+        )
+    assert waits == [10, 10, 10, 10]
+
+    bench.feed(job(runner(14), index=4000), allocation("a14", runner(14), index=4001, created=4001, node=node_id(1)))
+    bench.wait(29)
+    assert runner(14) not in stopped(bench), "this one was ordered although the pool was full"
+    bench.wait(1)
+    assert runner(14) in stopped(bench)
+
+
 def test_one_that_could_not_be_stopped_is_tried_again_later() -> None:
     bench = bench_with_pool(2, policy=TRIM)
     lower(bench, 1)
@@ -154,6 +195,20 @@ def test_a_surge_lets_so_many_be_ordered_while_nomad_is_bringing_others_back(sur
     bench.wait(60)
 
     assert bench.kinds() == ["create-runner"] * surge
+
+
+def test_a_used_runner_that_nomad_is_bringing_back_makes_no_room_for_an_unused_one() -> None:
+    """It will be no runner of the pool: one more would be too many, and stopped, and ordered again."""
+    bench = bench_with_pool(3, target=2, policy=pool_policy(surge=1))
+    bench.feed(job(runner(0), index=510, created=200, registered=510, version=1, used=True))
+    bench.feed(
+        allocation("a0", runner(0), "failed", index=520, created=201),
+        evaluation("e0", runner(0), "pending", index=521, WaitUntil="2030-01-01T00:00:00Z"),
+    )
+    bench.wait(60)
+
+    assert bench.judged(runner(0)) == ("recovering", None, "reschedule-delayed")
+    assert bench.kinds() == []
 
 
 def test_used_runners_that_are_lost_take_no_room_of_unused_ones() -> None:

@@ -160,10 +160,14 @@ def test_of_two_the_one_that_came_back_is_kept() -> None:
     assert job_of(cluster, key).status == "running"
 
 
-def test_after_its_time_a_disconnected_allocation_is_lost() -> None:
+def test_after_its_time_a_disconnected_allocation_is_lost_and_its_node_down() -> None:
     cluster, key = disconnected(Work(lost_after_s=20.0))
-    cluster.run_for(30)
+    node_id = cluster.state.allocations_of(key)[0].node_id
+    cluster.run_for(9)
+    assert cluster.state.nodes[node_id].status == "disconnected"
+    cluster.run_for(21)
     assert statuses(cluster, key) == ["lost/stop", "running/run"]
+    assert cluster.state.nodes[node_id].status == "down"
 
 
 def test_older_servers_know_no_disconnect() -> None:

@@ -80,14 +80,16 @@ def test_newer_servers_tell_of_the_node_with_each_report() -> None:
         assert bool(told) is expected
 
 
-def test_room_that_becomes_free_is_offered() -> None:
-    cluster = lab(1)
+@pytest.mark.parametrize(("version", "purge"), [("1.1.2", False), ("1.1.2", True), ("1.10.5", True)])
+def test_room_that_becomes_free_is_offered(version: str, purge: bool) -> None:
+    """Also where a purge takes the allocations with it: their agents tell all the same that they have ended."""
+    cluster = lab(1, version=version)
     big = Work(cpu_mhz=3000)
     first = with_runner(cluster, big)
     second = with_runner(cluster, big, name="10-b")
     assert job_of(cluster, second).status == "pending"
     assert len(cluster.evaluator.blocked) == 1
-    cluster.jobs.deregister(first)
+    cluster.jobs.deregister(first, purge=purge)
     cluster.run_for(3)
     assert job_of(cluster, second).status == "running"
     assert cluster.evaluator.blocked == []

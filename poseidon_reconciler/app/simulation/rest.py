@@ -1,7 +1,8 @@
 """Whether everything is as it should be when nothing has gone wrong for a while: pools full, and nobody at work.
 
 A pool must hold what it should by the cluster's truth; what may still run out of sight counts only where the
-environment's policy says so. More than that may be idle only where nobody wants surplus stopped.
+environment's policy says so: where it is to be left alone, for ever, even if its node was removed. More than that may
+be idle only where nobody wants surplus stopped.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ class Rest:
             case "at-least":
                 return False
             case "leave-alone":
-                return standing.away
+                return standing.away or self._truth.went_with_its_node(key)
             case "exactly":
-                return standing.away or self._truth.out_of_sight(key)
+                return standing.away or self._truth.may_run_unseen(key)
 
     def _wrong_with(self, lives: Iterable[Life]) -> str | None:
         for life in lives:

@@ -211,6 +211,19 @@ class Truth:
             for allocation in self._cluster.state.allocations_of(key)
         )
 
+    def may_run_unseen(self, key: JobKey) -> bool:
+        """Whether a machine is out of reach that has not told of the end of an allocation of a job."""
+        nodes = self._cluster.state.nodes
+        return any(a.node_id in nodes and self._is_untold(a) for a in self._cluster.state.allocations_of(key))
+
+    def went_with_its_node(self, key: JobKey) -> bool:
+        """Whether nobody has told of the end of a job's newest allocation, and its node is out of reach or removed."""
+        return any(map(self._is_untold, self._cluster.state.allocations_of(key)[-1:]))
+
+    def _is_untold(self, allocation: Allocation) -> bool:
+        node = self._cluster.state.nodes.get(allocation.node_id)
+        return allocation.client_status not in {"complete", "failed"} and (node is None or node.status in _AWAY)
+
     def contradicts_its_agent(self, key: JobKey) -> bool:
         """Whether the servers have forgotten, when they were restored, what an agent had told them of a job.
 
