@@ -125,13 +125,16 @@ class Facts(Struct, gc=False):
         status = allocation.data.client_status
         if status in ("lost", "unknown"):
             return True
+        if status not in ("pending", "running"):
+            return False
         if self._is_over:
             # Little more is heard of it, and its agent takes a while to end it.
-            return status in ("pending", "running")
-        if status == "running" and allocation is not self.allocation:
-            # It was ordered to stop, and has not said that it did.
-            return self.policy.disconnect_policy == "exactly"
-        return allocation.placed and self._node_status(allocation) in UNREACHABLE
+            return True
+        is_unreachable = self._node_status(allocation) in UNREACHABLE
+        if allocation is self.allocation and allocation.placed:
+            return is_unreachable
+        # It was ordered to stop, and has not said that it did. One that never ran does so only where nobody sees it.
+        return self.policy.disconnect_policy == "exactly" and (status == "running" or is_unreachable)
 
     @property
     def _is_over(self) -> bool:
