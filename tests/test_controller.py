@@ -14,7 +14,7 @@ from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy
 from tests.controllers import DONE, RESYNC_S, at_once, in_virtual_time, now, pool, rig
-from tests.core.builders import job, line_of, runner
+from tests.core.builders import allocation, job, line_of, node_id, runner
 
 # --- before anything is decided -------------------------------------------------------------------------------------
 
@@ -624,3 +624,35 @@ async def test_what_waits_while_another_stream_is_opened_is_decided_on_anew() ->
 
         assert r.notes.outcomes.count(("create-runner", "withdrawn")) == 4
         assert len({action.job_id for _, action in r.actions.begun}) == 12
+
+
+@in_virtual_time
+async def test_what_the_lists_alone_call_for_is_not_begun_where_the_lines_after_them_say_otherwise() -> None:
+    async with rig() as r:
+        r.lists.answer = lambda: (pool(100, runners=2, target=3), "")
+        await r.open()
+        await asyncio.sleep(9)
+        r.lists.slow = True
+        r.controller.put(StreamDoubt("a gap", now()))
+        r.say(job(runner(7), index=200), allocation("a7", runner(7), index=200, node=node_id(1)), index=200)
+        await asyncio.sleep(9)
+
+        r.lists.answer_now()
+        await asyncio.sleep(60)
+
+        assert r.actions.begun == []
+
+
+@in_virtual_time
+async def test_nothing_is_created_any_more_once_others_have_filled_the_pool() -> None:
+    async with rig() as r:
+        r.lists.answer = lambda: (pool(100, runners=2, target=3), "")
+        r.actions.takes_s = 600.0
+        await r.open()
+        await asyncio.sleep(11)
+        assert r.actions.may_write()
+
+        r.say(job(runner(7), index=200), allocation("a7", runner(7), index=200, node=node_id(1)), index=200)
+        await at_once()
+
+        assert not r.actions.may_write()

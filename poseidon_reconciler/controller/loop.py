@@ -30,6 +30,7 @@ from poseidon_reconciler.controller.inputs import (
 from poseidon_reconciler.controller.work import Actions, Work
 from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.overtaken import is_overtaken
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 
@@ -271,14 +272,16 @@ class Controller:
     # --- what is decided ------------------------------------------------------------------------------------------
 
     def _permit(self, action: Action) -> Callable[[], bool]:
-        """What says from now on whether the decision still stands: the view is fresh, nobody has paused the environment
-        and the stream is the same one. When another is opened, the cluster may have another history.
+        """What says from now on whether the decision still stands: the view is fresh, the stream is the same (another
+        one may tell another history), nobody has paused the environment, and it is still called for.
         """
         connection = self._connections
 
         def stands() -> bool:
-            pause = self.core.planner.pauses.of(action.environment_id, self._clock())
-            return self.synced and self._connections == connection and pause is None
+            planner, now = self.core.planner, self._clock()
+            if not self.synced or self._connections != connection:
+                return False
+            return planner.pauses.of(action.environment_id, now) is None and not is_overtaken(planner, action, now)
 
         return stands
 

@@ -128,7 +128,7 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "revives-unchanged": lambda: [(repairing, "revived", _unchanged)],
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
-    "forgets-the-target": lambda: [(Refill, "_is_too_much", lambda *_: False)],
+    "forgets-the-target": lambda: [(Refill, "is_too_much", lambda *_: False)],
     "no-ceiling": lambda: [(Refill, "room_in", lambda *_: 1000)],
     "trims-blindly": lambda: [(executor._ACTIONS, "stop-surplus", _stop_unconditionally)],
     "trims-used": lambda: [(trimming, "_why_not_idle", lambda _: None), (Api, "register", _register_stops_over)],
