@@ -13,8 +13,8 @@ from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy
-from tests.controllers import DONE, RESYNC_S, at_once, in_virtual_time, now, pool, rig
-from tests.core.builders import job, line_of, runner
+from tests.controllers import DONE, RESYNC_S, Rig, at_once, in_virtual_time, now, pool, rig
+from tests.core.builders import allocation, job, line_of, node_id, runner
 
 # --- before anything is decided -------------------------------------------------------------------------------------
 
@@ -49,6 +49,72 @@ async def test_lines_that_came_while_lists_were_read_are_taken_in_after_them_in_
 
         assert r.core.model.jobs[runner(0)].status == "pending"
         assert r.core.model.index == 200
+
+
+async def lines_around_lists(r: Rig, lists: Snapshot) -> None:
+    """A runner's end is told before the lists are asked for once more, another one's while they are read."""
+    r.lists.answer = lambda: (Snapshot(), "no leader")
+    await r.open()
+    r.lose(0, index=200)
+    await at_once()
+    r.lists.answer, r.lists.slow = lambda: (lists, ""), True
+    await asyncio.sleep(1)
+    r.lose(2, index=310)
+    await at_once()
+    r.lists.answer_now()
+    await at_once()
+
+
+@in_virtual_time
+async def test_lines_that_came_before_the_lists_were_asked_for_are_in_them_or_of_another_history() -> None:
+    async with rig() as r:
+        # The servers were restored from a snapshot of before the end of the first runner, and have done much since.
+        await lines_around_lists(r, pool(300))
+
+        assert (r.verdicts()[runner(0)], r.verdicts()[runner(2)]) == ("idle", "recovering")
+
+
+@in_virtual_time
+async def test_without_all_four_lists_no_line_is_in_them() -> None:
+    async with rig() as r:
+        lists = pool(300)
+        lists.nodes = None
+        del lists.indexes["Nodes"]
+        await lines_around_lists(r, lists)
+
+        assert (r.verdicts()[runner(0)], r.verdicts()[runner(2)]) == ("recovering", "recovering")
+
+
+@in_virtual_time
+async def test_lists_that_are_older_than_what_the_stream_has_told_are_read_again() -> None:
+    async with rig() as r:
+        await r.open()
+        r.say(job(runner(0), index=200, created=20), index=200)
+        await asyncio.sleep(RESYNC_S - 1)
+        assert r.notes.count("lists-read") == 1
+
+        r.lists.answer = lambda: (pool(199), "")
+        await asyncio.sleep(2)
+        assert not r.controller.synced
+        r.lists.answer = lambda: (pool(200), "")
+        await asyncio.sleep(2)
+
+        assert len(r.lists.asked) == 4
+        assert r.notes.count("lists-read") == 2
+
+
+@in_virtual_time
+async def test_lists_after_another_stream_need_not_be_as_new_as_what_the_one_before_had_told() -> None:
+    async with rig() as r:
+        await r.open()
+        r.say(job(runner(0), index=200, created=20), index=200)
+        await at_once()
+
+        r.controller.put(StreamClosed("cut", now()))
+        await r.open()
+
+        assert r.controller.synced
+        assert r.core.snapshots.epoch == 1
 
 
 @in_virtual_time
@@ -591,9 +657,9 @@ async def test_nothing_of_what_is_under_way_is_written_once_its_environment_is_p
 @in_virtual_time
 async def test_nothing_of_what_is_under_way_is_written_after_another_stream_was_opened() -> None:
     async with rig() as r:
+        r.lists.answer = lambda: (pool(100, target=4), "")
         r.actions.takes_s = 600.0
         await r.open()
-        r.lose(0, index=200)
         await asyncio.sleep(11)
 
         r.controller.put(StreamDoubt("a gap", now()))
@@ -624,3 +690,35 @@ async def test_what_waits_while_another_stream_is_opened_is_decided_on_anew() ->
 
         assert r.notes.outcomes.count(("create-runner", "withdrawn")) == 4
         assert len({action.job_id for _, action in r.actions.begun}) == 12
+
+
+@in_virtual_time
+async def test_what_the_lists_alone_call_for_is_not_begun_where_the_lines_after_them_say_otherwise() -> None:
+    async with rig() as r:
+        r.lists.answer = lambda: (pool(100, runners=2, target=3), "")
+        await r.open()
+        await asyncio.sleep(9)
+        r.lists.slow = True
+        r.controller.put(StreamDoubt("a gap", now()))
+        r.say(job(runner(7), index=200), allocation("a7", runner(7), index=200, node=node_id(1)), index=200)
+        await asyncio.sleep(9)
+
+        r.lists.answer_now()
+        await asyncio.sleep(60)
+
+        assert r.actions.begun == []
+
+
+@in_virtual_time
+async def test_nothing_is_created_any_more_once_others_have_filled_the_pool() -> None:
+    async with rig() as r:
+        r.lists.answer = lambda: (pool(100, runners=2, target=3), "")
+        r.actions.takes_s = 600.0
+        await r.open()
+        await asyncio.sleep(11)
+        assert r.actions.may_write()
+
+        r.say(job(runner(7), index=200), allocation("a7", runner(7), index=200, node=node_id(1)), index=200)
+        await at_once()
+
+        assert not r.actions.may_write()

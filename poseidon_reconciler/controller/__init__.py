@@ -16,7 +16,8 @@ from poseidon_reconciler.controller.inputs import (
     StreamOpened,
     Tape,
 )
-from poseidon_reconciler.controller.loop import Controller, Lists, Observer
+from poseidon_reconciler.controller.listing import Lists
+from poseidon_reconciler.controller.loop import Controller, Observer
 from poseidon_reconciler.controller.work import Actions
 
 __all__ = [

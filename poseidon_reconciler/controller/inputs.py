@@ -44,9 +44,12 @@ class StreamClosed:
 
 @dataclass(frozen=True, slots=True)
 class ListsRead:
+    """The lists; `superseded`: how many of the lines that were kept had come before they were asked for."""
+
     generation: int
     snapshot: Snapshot
     problems: str
+    superseded: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,25 +27,16 @@ from poseidon_reconciler.controller.inputs import (
     StreamOpened,
     Tape,
 )
+from poseidon_reconciler.controller.listing import Heard, Lists, read_lists
 from poseidon_reconciler.controller.work import Actions, Work
-from poseidon_reconciler.core.events import Snapshot
+from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from poseidon_reconciler.core.overtaken import is_overtaken
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 
 # Frames that are kept while lists are read. Beyond it reading them takes too long: the stream is taken up anew.
 _MAX_KEPT_FRAMES: Final = 50_000
-_FIRST_LIST_RETRY_S: Final = 1.0
-_LONGEST_LIST_RETRY_S: Final = 60.0
-_NEEDED: Final = ("jobs", "allocations", "evaluations")
-
-
-class Lists(Protocol):
-    """Reads the whole cluster."""
-
-    async def read(self) -> tuple[Snapshot, str]:
-        """What could be read, and in one line what could not and why."""
-        ...
 
 
 class Observer(Protocol):
@@ -98,6 +89,8 @@ class Controller:
         self._kept: list[StreamFrame] = []
         self._connected = False
         self._connections = 0
+        # The highest index that the present connection has told of.
+        self._heard_index = UNKNOWN
         # Lists that were asked for before the latest connection say nothing about what it may have missed.
         self._generation = 0
         self._listing: asyncio.Task[None] | None = None
@@ -174,6 +167,7 @@ class Controller:
             case StreamOpened():
                 self._connected = True
                 self._connections += 1
+                self._heard_index = UNKNOWN
                 self.tape(item, item.at)
                 self.core.connection_opened()
                 self._doubt("the stream is open")
@@ -208,6 +202,7 @@ class Controller:
                 self._take_outcome(item)
 
     def _take_frame(self, frame: StreamFrame) -> None:
+        self._heard_index = max(self._heard_index, (frame.line.frame or frame.line).index)
         if self.synced:
             self._step(self._feed(frame, frame.at))
             return
@@ -239,18 +234,17 @@ class Controller:
         self._listing = asyncio.create_task(self._list(self._generation))
 
     async def _list(self, generation: int) -> None:
-        wait_s = _FIRST_LIST_RETRY_S
-        while True:
-            try:
-                snapshot, problems = await self._lists.read()
-            except Exception as error:  # noqa: BLE001 - whatever it is, reading must be tried again
-                snapshot, problems = Snapshot(), f"{type(error).__name__}: {error}"
-            if all(getattr(snapshot, table) is not None for table in _NEEDED):
-                self.put(ListsRead(generation, snapshot, problems))
-                return
+        def not_read(problems: str) -> None:
             self._observer.noted("lists-not-read", problems)
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, _LONGEST_LIST_RETRY_S)
+
+        def outdated(reason: str) -> None:
+            self.synced = False
+            self._observer.noted("reading-lists", reason)
+
+        self.put(await read_lists(self._lists, generation, self._heard, not_read, outdated))
+
+    def _heard(self) -> Heard:
+        return Heard(self._heard_index, len(self._kept))
 
     def _take_lists(self, lists: ListsRead) -> None:
         if lists.generation != self._generation or not self._connected:
@@ -259,7 +253,7 @@ class Controller:
             self._observer.noted("lists-incomplete", lists.problems)
         now = self._clock()
         self._next_resync_at = now + self._resync_interval_s
-        kept, self._kept = self._kept, []
+        kept, self._kept = self._kept[lists.superseded :], []
         self.synced = True
         self.tape(lists.snapshot, now)
         steps = [self.core.feed_snapshot(lists.snapshot, now)]
@@ -272,14 +266,16 @@ class Controller:
     # --- what is decided ------------------------------------------------------------------------------------------
 
     def _permit(self, action: Action) -> Callable[[], bool]:
-        """What says from now on whether the decision still stands: the view is fresh, nobody has paused the environment
-        and the stream is the same one. When another is opened, the cluster may have another history.
+        """What says from now on whether the decision still stands: the view is fresh, the stream is the same (another
+        one may tell another history), nobody has paused the environment, and it is still called for.
         """
         connection = self._connections
 
         def stands() -> bool:
-            pause = self.core.planner.pauses.of(action.environment_id, self._clock())
-            return self.synced and self._connections == connection and pause is None
+            planner, now = self.core.planner, self._clock()
+            if not self.synced or self._connections != connection:
+                return False
+            return planner.pauses.of(action.environment_id, now) is None and not is_overtaken(planner, action, now)
 
         return stands
 

@@ -122,5 +122,5 @@ class Work:
         if self._core.policy is not decided_by:
             return ActionOutcome("withdrawn", "the policy has changed meanwhile")
         if not may_write():
-            return ActionOutcome("withdrawn", "what it rests on has become doubtful meanwhile")
+            return ActionOutcome("withdrawn", "what it rests on has changed or become doubtful meanwhile")
         return None

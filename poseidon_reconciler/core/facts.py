@@ -125,16 +125,18 @@ class Facts(Struct, gc=False):
         status = allocation.data.client_status
         if status in ("lost", "unknown"):
             return True
+        if status not in ("pending", "running"):
+            return False
         if self._is_over:
             # Little more is heard of it, and its agent takes a while to end it.
-            return status in ("pending", "running")
+            return True
         if self._node_status(allocation) in UNREACHABLE:
             # Even if it was ordered to stop: no order arrives there.
-            return status in ("pending", "running")
-        if status == "running" and allocation is not self.allocation:
-            # It was ordered to stop, and has not said that it did.
-            return self.policy.disconnect_policy == "exactly"
-        return False
+            return True
+        if allocation is self.allocation:
+            return False
+        # It was ordered to stop, and has not said that it did.
+        return status == "running" and self.policy.disconnect_policy == "exactly"
 
     @property
     def _is_over(self) -> bool:

@@ -35,7 +35,7 @@ class Action(Struct, frozen=True, gc=False):
 
 class ActionOutcome(Struct, frozen=True, gc=False):
     """What became of an action: `not-wanted` where the world had changed, `unknown` where it may have been done,
-    `withdrawn` where it was not even begun because somebody has decided otherwise meanwhile.
+    `withdrawn` where it was not even begun because it is not called for any more, or not to be done now.
 
     `index` is the Raft index of what was registered, if anything was; `trouble` is what was read of the job that it was
     about: what its agent or the scheduler said of why it did not run.

@@ -205,7 +205,7 @@ class Refill:
             if desk.ledger.is_expected(action.job_id):
                 if desk.is_paused(action.environment_id, now):
                     continue
-                if self._is_too_much(action.environment_id):
+                if self.is_too_much(action.environment_id):
                     # If it is there, it is too much; if the next list does not have it, it was never made.
                     desk.ledger.confirm(action.job_id, desk.model.index)
                 elif self.room_to_start() < 0 or self.room_in(action.environment_id) < 0:
@@ -219,7 +219,8 @@ class Refill:
             del self._repeats[action.job_id]
         return actions
 
-    def _is_too_much(self, environment_id: str) -> bool:
+    def is_too_much(self, environment_id: str) -> bool:
+        """Whether a pool has more than it may have by our doing, what is asked for counted."""
         target = self._desk.target(environment_id)
         pool = self._desk.diagnosis.pools.get(environment_id)
         if target is None or pool is None:

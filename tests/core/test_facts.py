@@ -188,6 +188,23 @@ def test_an_order_to_stop_does_not_reach_a_node_that_is_away(
     assert lost == ([] if seconds is None else [seconds])
 
 
+@pytest.mark.parametrize("client", ["running", "pending"])
+@pytest.mark.parametrize(("group", "seconds"), [(FREEZE_S, None), (STOP_AFTER, 76.0)])
+def test_what_was_drained_off_a_node_that_went_down_before_it_had_ended_may_still_run(
+    client: str, group: Wire, seconds: float | None
+) -> None:
+    bench = bench_of("exactly", group)
+    bench.feed(allocation("a", RUNNER, client, "stop", index=20, created=11, node=HOME))
+    bench.feed(job(RUNNER, "dead", index=21, created=10))
+
+    bench.feed(node(HOME, "down", index=22))
+    began = bench.now
+    bench.wait(1e5)
+
+    steps = [step.at - began for step in bench.steps for change in step.changes if change.verdict.state == "lost"]
+    assert steps == ([] if seconds is None else [seconds])
+
+
 # --- a job that is gone, whose copy may run -------------------------------------------------------------------------
 
 

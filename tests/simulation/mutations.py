@@ -20,6 +20,7 @@ import orjson
 
 from poseidon_reconciler.app.simulation.course import course_of
 from poseidon_reconciler.app.simulation.simulation import Broken, simulate
+from poseidon_reconciler.controller import loop
 from poseidon_reconciler.core import diagnosis, refill, surplus
 from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
@@ -128,10 +129,15 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "revives-unchanged": lambda: [(repairing, "revived", _unchanged)],
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
-    "forgets-the-target": lambda: [(Refill, "_is_too_much", lambda *_: False)],
+    "writes-what-is-overtaken": lambda: [(loop, "is_overtaken", _nothing)],
+    "forgets-the-target": lambda: [(Refill, "is_too_much", lambda *_: False)],
     "no-ceiling": lambda: [(Refill, "room_in", lambda *_: 1000)],
     "trims-blindly": lambda: [(executor._ACTIONS, "stop-surplus", _stop_unconditionally)],
-    "trims-used": lambda: [(trimming, "_why_not_idle", lambda _: None), (Api, "register", _register_stops_over)],
+    "trims-used": lambda: [
+        (trimming, "_why_not_idle", lambda _: None),
+        (Api, "register", _register_stops_over),
+        (loop, "is_overtaken", _nothing),
+    ],
     "trims-after-claims": lambda: [(surplus.Surplus, "claims_settle_at", lambda *_: 0.0)],
     "trims-below-target": lambda: [(surplus.Surplus, "assess", _assess_one_more)],
     "trims-at-once": lambda: [(surplus, "AT_ONCE", 1000)],

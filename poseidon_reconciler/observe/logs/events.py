@@ -56,7 +56,9 @@ MESSAGES: Final = {
     "action-done": Message(_INFO, "It was done, or found done."),
     "action-not-wanted": Message(_INFO, "The confirming read showed another world: nothing was done."),
     "action-failed": Message(_WARNING, "It was not done; it is tried again after a while."),
-    "action-withdrawn": Message(_INFO, "A pause or another policy came first: it is decided on anew."),
+    "action-withdrawn": Message(
+        _INFO, "A pause, another policy or news came first: it is decided on anew if it is wanted."
+    ),
     "action-unknown": Message(_WARNING, "Nobody knows whether it was done; it is looked at again."),
     # --- notices, with or without a webhook
     "hold": Message(_WARNING, "Something that is wanted has not been done for a while, or a storm holds everything."),

@@ -79,7 +79,7 @@ AT_RISK: Final = Metric(
 ACTIONS: Final = Metric(
     "actions", "counter", "{action}", ("kind", "outcome"),
     "Actions that ended: `done`, `not-done`, `not-wanted` (the world had changed), `unknown` (it may have been done),"
-    " `withdrawn` (a pause or another policy came first).",
+    " `withdrawn` (a pause, another policy or news of the cluster came first).",
 )  # fmt: skip
 HOLDS: Final = Metric(
     "holds", "gauge", "{hold}", (ENVIRONMENT, "rule"),
