@@ -13,9 +13,8 @@ from typing import Final
 from msgspec import Struct
 
 from poseidon_reconciler.core.diagnosis import Change, is_killer
-from poseidon_reconciler.core.facts import UNREACHABLE
 from poseidon_reconciler.core.model import Model
-from poseidon_reconciler.core.records import Allocation, Job, Node
+from poseidon_reconciler.core.records import UNREACHABLE, Allocation, Job, Node
 from poseidon_reconciler.policy import format_duration
 
 KEPT_S: Final = 86_400.0

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from poseidon_reconciler.core.diagnosis import Diagnosis, is_killer
 from poseidon_reconciler.core.events import EvaluationPayload, PlacementFailure
-from poseidon_reconciler.core.facts import UNREACHABLE, Facts
-from poseidon_reconciler.core.records import Allocation, Job, Node, Origin
+from poseidon_reconciler.core.facts import Facts
+from poseidon_reconciler.core.records import UNREACHABLE, Allocation, Job, Node, Origin
 
 _SHORT_ID_CHARS = 8
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from poseidon_reconciler.core.desk import Desk
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis, Pool
 from poseidon_reconciler.core.events import UNKNOWN
-from poseidon_reconciler.core.facts import UNREACHABLE
 from poseidon_reconciler.core.ids import template_id
 from poseidon_reconciler.core.ledger import Action, ActionKind, ActionOutcome, Ledger
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.pace import RateLimit, StormWatch
 from poseidon_reconciler.core.pauses import Pauses
 from poseidon_reconciler.core.protection import Protection
-from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.records import UNREACHABLE, Job
 from poseidon_reconciler.core.refill import Refill
 from poseidon_reconciler.core.retries import Patience, Retries
 from poseidon_reconciler.core.surplus import Surplus

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from poseidon_reconciler.core.conditions import may_still_run
 from poseidon_reconciler.core.desk import Desk
-from poseidon_reconciler.core.facts import may_still_run
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.pace import RateLimit
 from poseidon_reconciler.core.records import Job

@@ -237,6 +237,10 @@ class Job(Struct, gc=False):
         return True
 
 
+UNREACHABLE: Final = frozenset({"down", "disconnected", "gone"})
+"""The statuses of a node to which no order arrives."""
+
+
 class Node(Struct, gc=False):
     """A client node. `status` is Nomad's, `gone` when it was removed, empty when it was never seen itself.
     `since` is when status or draining last changed; `jobs` are those that were placed there.

@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from poseidon_reconciler.core import facts as is_
-from poseidon_reconciler.core.facts import Condition, Facts
+from poseidon_reconciler.core import conditions as is_
+from poseidon_reconciler.core.conditions import Condition
+from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.ids import Kind
 
 RunnerState = Literal["gone", "used", "idle", "leaving", "disconnected", "starting", "recovering", "blocked", "lost"]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from poseidon_reconciler.core.events import UNKNOWN, AllocationPayload, EvaluationPayload
-from poseidon_reconciler.core.facts import UNREACHABLE
-from poseidon_reconciler.core.records import LIVE_EVALUATION, Job
+from poseidon_reconciler.core.records import LIVE_EVALUATION, UNREACHABLE, Job
 from poseidon_reconciler.nomad.api import Api, JobRead
 from poseidon_reconciler.nomad.outcomes import Failure, NotFound, Ok
 from poseidon_reconciler.nomad.trouble import ToldAllocation, trouble_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poseidon_reconciler.core import facts as conditions
-from poseidon_reconciler.core.facts import Condition
+from poseidon_reconciler.core import conditions
+from poseidon_reconciler.core.conditions import Condition
 from poseidon_reconciler.core.rules import table_for
 from tests.core.builders import RUNNER, TEMPLATE, Bench, Wire, allocation, event, job, node, node_id, pool_policy, purge
 
