@@ -59,6 +59,7 @@ class RecordingReader:
         problem = ""
         usable = False
         number, line = 0, None
+        ended_at, begins_at = self.now, 0.0
         for number, line in self._numbered_lines(path):
             if line.malformed is None:
                 usable = True
@@ -67,7 +68,13 @@ class RecordingReader:
                 # A recorder's own note of a line that it could not read; one without an envelope has no time.
                 usable = usable or line.received_at is not None
             self.malformed += line.faults + (line.malformed is not None)
-            self._set_clock(line)
+            at = self._set_clock(line)
+            if at and not begins_at:
+                begins_at = at
+                if at < ended_at:
+                    self.warnings.append(
+                        f"{path}: begins before the file before it ends; name them as they were recorded"
+                    )
             yield line
         if not usable:
             why = f"no recording of an event stream ({problem})" if problem else "empty, so no recording"
@@ -75,10 +82,12 @@ class RecordingReader:
         if line is not None and line.malformed is not None:
             self.warnings.append(f"{path}: breaks off in line {number}; what followed is missing")
 
-    def _set_clock(self, line: Line) -> None:
+    def _set_clock(self, line: Line) -> float | None:
+        """Moves the clock to the line's own time, unless that would be back; returns that time."""
         at = line.received_at if line.received_at is not None else server_time_s(line)
         if at is not None and at > self.now:
             self.now = at
+        return at
 
     def _numbered_lines(self, path: Path) -> Iterator[tuple[int, Line]]:
         first = 1

@@ -316,6 +316,17 @@ def test_the_clock_never_goes_back_from_line_to_line_and_from_file_to_file(tmp_p
     assert [reader.now - START for _ in reader] == [5, 5, 6, 6, 9]
 
 
+def test_files_in_another_order_than_they_were_recorded_are_read_and_told_of(tmp_path: Path) -> None:
+    first = write(tmp_path / "1", *[orjson.dumps({"ReceivedAt": START + n, "Frame": {}}) for n in (0, 5)])
+    second = write(tmp_path / "2", *[orjson.dumps({"ReceivedAt": START + n, "Frame": {}}) for n in (6, 9)])
+
+    assert read(first, second)[1].warnings == []
+    lines, reader = read(second, first)
+
+    assert len(lines) == 4
+    assert reader.warnings == [f"{first}: begins before the file before it ends; name them as they were recorded"]
+
+
 def test_a_recorders_note_of_a_line_that_it_could_not_read_counts_like_the_line(tmp_path: Path) -> None:
     note = orjson.dumps({"ReceivedAt": START, "Malformed": "EOF"})
 
