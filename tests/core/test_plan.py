@@ -153,6 +153,17 @@ def test_a_creation_without_an_answer_is_repeated_under_the_same_name_whatever_b
     assert names == {created.job_id}
 
 
+def test_a_creation_without_an_answer_is_not_repeated_once_others_have_filled_the_pool() -> None:
+    bench = bench_with_pool(0, target=1)
+    (created,) = bench.actions
+    bench.core.planner.take_outcome(created, ActionOutcome("unknown", "no answer"), bench.now)
+
+    bench.feed(job(runner(7), index=310), allocation("a7", runner(7), index=310, node=node_id(1)))
+    bench.wait(60)
+
+    assert bench.actions == [created]
+
+
 @pytest.mark.parametrize("result", ["not-done", "not-wanted", "withdrawn"])
 def test_a_creation_without_an_answer_keeps_its_name_when_its_repetition_fails(result: Result) -> None:
     bench = bench_with_pool(0, target=1)

@@ -129,8 +129,6 @@ MUTATIONS: Final[dict[str, Callable[[], list[Change]]]] = {
     "revives-unchanged": lambda: [(repairing, "revived", _unchanged)],
     "old-epoch": lambda: [(SnapshotReader, "_contradicts", lambda *_: False)],
     "gives-up": lambda: [(Planner, "_allow_again", _nothing)],
-    "writes-what-is-overtaken": lambda: [(loop, "is_overtaken", _nothing)],
-    "forgets-the-target": lambda: [(Refill, "is_too_much", lambda *_: False)],
     "no-ceiling": lambda: [(Refill, "room_in", lambda *_: 1000)],
     "trims-blindly": lambda: [(executor._ACTIONS, "stop-surplus", _stop_unconditionally)],
     "trims-used": lambda: [
