@@ -46,7 +46,9 @@ def read_hcl(text: str) -> Any:
 
 def with_what_is_in_comments(path: Path) -> str:
     """The file after somebody has taken the comments off all that is offered in them, which is indented as it is."""
-    in_comments = r'(?m)^( *)# ( *(?:\w+ = .*|\w+(?: "\w+")? \{|\}|(?:LoadCredential|Environment)=.*))$'
+    in_hcl, in_a_unit = r'\w+ = .*|\w+(?: "\w+")? \{|\}', r"(?:LoadCredential|Environment)=.*"
+    in_yaml = r"\w+:(?: /.*)?|- \w+"
+    in_comments = rf"(?m)^( *)# ( *(?:{in_hcl}|{in_a_unit}|{in_yaml}))$"
     return re.sub(in_comments, r"\1\2", path.read_text())
 
 
@@ -233,6 +235,21 @@ def test_composes_services_find_each_other_and_their_files() -> None:
                 assert any(str(word).find(str(inside)) >= 0 for word in service["command"])
             else:
                 assert source in compose["volumes"]
+
+
+def test_composes_secrets_are_files_that_the_images_user_may_read() -> None:
+    """Compose refuses a secret from a variable for a service whose root is read-only, and would make it root's."""
+    compose = yaml.safe_load(with_what_is_in_comments(CONFIG / "compose.yaml"))
+    reconciler = compose["services"]["reconciler"]
+    assert all(set(secret) == {"file"} for secret in compose["secrets"].values())
+    assert reconciler["secrets"] == list(compose["secrets"])
+    variables = {**reconciler["environment"], "NOMAD_ADDR": "https://10.0.0.1:4646"}
+    settings = settings_with(variables)
+    used = [settings.nomad.token_file, settings.nomad.ca_file, settings.nomad.cert_file, settings.nomad.key_file]
+    used += [settings.http.token_file]
+    assert [str(path) for path in used] == [f"/run/secrets/{name}" for name in compose["secrets"]]
+    user = IMAGE.last("USER").rest.partition(":")[0]
+    assert f"-o {user} /dev/stdin" in (CONFIG / "compose.yaml").read_text()
 
 
 def test_prometheus_asks_the_reconciler_whose_network_it_shares() -> None:
