@@ -1,11 +1,24 @@
-# poseidon-reconciler as a service beside Poseidon. Needs Nomad 1.4 (variables) and the docker driver. In this directory:
+# poseidon-reconciler as a service beside Poseidon. Needs Nomad 1.4 (variables), the docker driver, and the CNI plugins on the
+# clients, because its network is a bridge. In the project's directory, to where the clients can pull it from:
+#
+#   make image ARGS="--tag registry.example/poseidon-reconciler:VERSION"
+#   docker push registry.example/poseidon-reconciler:VERSION
+#
+# And in this one:
 #
 #   nomad acl policy apply poseidon-reconciler acl-policy.hcl
 #   nomad var put nomad/jobs/poseidon-reconciler token=$(nomad acl token create \
 #       -policy poseidon-reconciler -type client -t '{{.SecretID}}')
-#   nomad job run -var nomad_address=https://nomad.example:4646 poseidon-reconciler.nomad.hcl
+#   nomad job run -var nomad_address=https://nomad.example:4646 \
+#       -var image=registry.example/poseidon-reconciler:VERSION poseidon-reconciler.nomad.hcl
+#   nomad service info poseidon-reconciler    # where the page is: Nomad chooses the port
 #
-# reconciler.yaml goes along (from elsewhere: -var configuration=path/to/reconciler.yaml). It is read again (SIGHUP) when the job is registered with another one.
+# On a cluster without ACLs leave out the first two, and below RECONCILER_NOMAD__TOKEN_FILE and the template of the token:
+# the task would wait for its variable for ever. A private CA, mutual TLS and the tokens of http.token_file and
+# poseidon.token_file: what stands in comments below.
+#
+# reconciler.yaml goes along (from elsewhere: -var configuration=path/to/reconciler.yaml), with poseidon.address and all else
+# that is not set below. It is read again (SIGHUP) when the job is registered with another one.
 
 variable "nomad_address" {
   type        = string
@@ -26,8 +39,7 @@ variable "configuration" {
 
 variable "image" {
   type        = string
-  description = "The image that `make image` built, as the clients can pull it."
-  default     = "poseidon-reconciler:latest"
+  description = "The image that `make image` built, as the clients can pull it: registry/name:version."
 }
 
 variable "datacenters" {
@@ -137,6 +149,11 @@ job "poseidon-reconciler" {
         RECONCILER_HTTP__LISTEN        = "0.0.0.0:8646"
         RECONCILER_STATE_DIR           = "/alloc/data/poseidon-reconciler"
         RECONCILER_TELEMETRY__ENDPOINT = var.telemetry_endpoint
+        # NOMAD_CACERT = "/secrets/nomad-ca.pem"
+        # NOMAD_CLIENT_CERT = "/secrets/nomad-cert.pem"
+        # NOMAD_CLIENT_KEY = "/secrets/nomad-key.pem"
+        # RECONCILER_HTTP__TOKEN_FILE = "/secrets/http-token"
+        # RECONCILER_POSEIDON__TOKEN_FILE = "/secrets/poseidon-token"
       }
 
       # With Vault: {{ with secret "kv/data/poseidon-reconciler" }}{{ .Data.data.token }}{{ end }}
@@ -148,6 +165,24 @@ job "poseidon-reconciler" {
         # The file is read again at each reconnect, and a token that is revoked ends the connection.
         change_mode = "noop"
       }
+
+      # What else is secret, from the same variable: `nomad var put -force …` with all of it, files as ca=@ca.pem. Leave out of
+      # for_each, and above, what you have not.
+      # dynamic "template" {
+      #   for_each = {
+      #     ca = "nomad-ca.pem"
+      #     cert = "nomad-cert.pem"
+      #     key = "nomad-key.pem"
+      #     http_token = "http-token"
+      #     poseidon_token = "poseidon-token"
+      #   }
+      #   content {
+      #     destination = "/secrets/${template.value}"
+      #     data = "{{ with nomadVar \"nomad/jobs/poseidon-reconciler\" }}{{ .${template.key} }}{{ end }}"
+      #     perms = "0444"
+      #     change_mode = "restart"
+      #   }
+      # }
 
       template {
         destination   = "/local/reconciler.yaml"

@@ -75,6 +75,15 @@ def test_each_alert_has_its_section_and_no_other_has_one() -> None:
     assert set(re.findall(r"^### (Poseidon\w+)$", OPERATIONS, re.MULTILINE)) == alerts
 
 
+def test_the_scrape_job_that_alerts_go_by_is_named_beside_them() -> None:
+    rules = (ROOT / "config" / "prometheus" / "alerts.yml").read_text()
+    (name,) = set(re.findall(r'job="([^"]+)"', rules))
+    scraped = yaml.safe_load((ROOT / "config" / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    assert [each["job_name"] for each in scraped] == [name]
+    alerts = OPERATIONS.partition("\n## Alerts")[2].partition("\n### ")[0]
+    assert f"must be `{name}`" in alerts
+
+
 def test_each_right_of_the_policy_is_explained() -> None:
     policy = (ROOT / "config" / "acl-policy.hcl").read_text()
     for right in re.findall(r'"([a-z]+-[a-z]+)",', policy):

@@ -5,12 +5,12 @@ Whoever paused a cluster for its maintenance and then sees the reconciler restar
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from poseidon_reconciler.app.private_files import make_private_directory, replace_private_file
 from poseidon_reconciler.core.pauses import Pause
 
 _FILE_NAME: Final = "pauses.json"
@@ -29,7 +29,7 @@ class PauseStore:
         self._pauses: dict[str | None, Pause] = {}
         self._path = state_dir / _FILE_NAME if state_dir is not None else None
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self._path.parent)
             if self._path.exists():
                 self._pauses = {pause.environment_id: pause for pause in _read(self._path)}
 
@@ -51,13 +51,8 @@ class PauseStore:
         self._pauses = {pause.environment_id: pause for pause in self.lasting(now)}
         if self._path is None:
             return False
-        temporary = self._path.with_suffix(".new")
         try:
-            with temporary.open("wb") as file:
-                file.write(msgspec.json.encode(list(self._pauses.values())))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            replace_private_file(self._path, msgspec.json.encode(list(self._pauses.values())), at_once=True)
         except OSError:
             return False
         return True

@@ -7,12 +7,13 @@ would have nothing to restore from.
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Final
 
 import orjson
+
+from poseidon_reconciler.app.private_files import make_private_directory, replace_private_file
 
 _FILE_NAME: Final = "templates.json"
 
@@ -35,7 +36,7 @@ class TemplateStore(MutableMapping[str, bytes]):
         self._documents: dict[str, bytes] = {}
         self._path = state_dir / _FILE_NAME if state_dir is not None else None
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self._path.parent)
             if self._path.exists():
                 self._documents = _read(self._path)
 
@@ -68,12 +69,7 @@ class TemplateStore(MutableMapping[str, bytes]):
 
     def _replace(self, path: Path) -> None:
         encoded = {job_id: base64.b64encode(document).decode() for job_id, document in self._documents.items()}
-        temporary = path.with_suffix(".new")
-        # A job's document may hold secrets of its tasks.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(orjson.dumps(encoded, option=orjson.OPT_SORT_KEYS))
-        temporary.replace(path)
+        replace_private_file(path, orjson.dumps(encoded, option=orjson.OPT_SORT_KEYS))
 
 
 def _read(path: Path) -> dict[str, bytes]:

@@ -55,6 +55,18 @@ class Pauses:
                 found.append(Pause(environment_id, policy.pause, 0.0, policy.pause_until))
         return [pause for pause in found if pause.lasts(now)]
 
+    def configured_for(self, environment_id: str | None, now: float) -> Pause | None:
+        """That of the configuration which an environment is under (of None: every pool); it is of no environment where
+        that of every pool applies.
+        """
+        pool = self.policy.pool
+        policy = pool if environment_id is None else self.policy.for_environment(environment_id)
+        if policy.pause is None:
+            return None
+        is_own = (policy.pause, policy.pause_until) != (pool.pause, pool.pause_until)
+        pause = Pause(environment_id if is_own else None, policy.pause, 0.0, policy.pause_until)
+        return pause if pause.lasts(now) else None
+
     def of(self, environment_id: str | None, now: float) -> Pause | None:
         """The pause that an environment is under, the longest of them; of None: one that holds for everything."""
         lasting = [pause for pause in self._candidates(environment_id) if pause.lasts(now)]

@@ -14,6 +14,9 @@ POOL_STATES: Final = (
     "idle", "used", "starting", "recovering", "blocked", "disconnected", "leaving", "lost"
 )  # fmt: skip
 
+# A used runner that lives and one that is lost are told on their own.
+_MAY_COUNT: Final = tuple(state for state in POOL_STATES if state not in ("used", "lost"))
+
 
 class EnvironmentRow(Struct, frozen=True):
     """An environment, by the names of the contract."""
@@ -70,6 +73,25 @@ def _environment_row(core: Reconciler, environment_id: str) -> EnvironmentRow:
         deficit=core.planner.deficit(environment_id),
         surplus=max(0, pool.counting - target) if target is not None else 0,
     )
+
+
+def on_their_way(core: Reconciler, environment_id: str) -> dict[str, int]:
+    """How many runners besides the idle ones count towards an environment's target, by state; `expected` are those that
+    we ordered and that were not seen yet. What the target lacks beyond them and the idle ones is the deficit.
+    """
+    counted = core.diagnosis.pools[environment_id].counted
+    numbers = {state: counted.get(state, 0) for state in POOL_STATES if state != "idle"}
+    numbers["expected"] = core.planner.ledger.expected_in(environment_id)
+    return {state: number for state, number in numbers.items() if number}
+
+
+def not_counting(core: Reconciler, environment_id: str) -> dict[str, int]:
+    """How many runners that are neither `used` nor `lost` do not count towards an environment's target, by state: used
+    ones that wait or recover, and those that the disconnect policy leaves out.
+    """
+    pool = core.diagnosis.pools[environment_id]
+    numbers = {state: pool.count(state) - pool.counted.get(state, 0) for state in _MAY_COUNT}
+    return {state: number for state, number in numbers.items() if number}
 
 
 def at_risk_counts(core: Reconciler) -> Counter[str]:

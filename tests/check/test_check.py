@@ -554,8 +554,8 @@ async def test_https_where_http_is_spoken(tmp_path: Path) -> None:
     ("version", "result", "lacks"),
     [
         ("0.12.9", "FAIL", ["no event stream"]),
-        ("1.1.2", "warn", ["max_client_disconnect", "no locks", "purge"]),
-        ("1.3.0", "warn", ["no locks", "purge"]),
+        ("1.1.2", "warn", ["purge"]),
+        ("1.3.0", "warn", ["purge"]),
         ("1.7.3", "warn", ["purge"]),
         ("1.7.4", "ok", []),
         ("1.10.13", "ok", []),
@@ -570,11 +570,25 @@ async def test_https_where_http_is_spoken(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_version_lacks(version: str, result: str, lacks: list[str]) -> None:
-    check = look_at_version(version)
+    check = look_at_version(version, {"at-least", "exactly"})
 
     assert (check.result, version in check.detail) == (result, True)
-    every = ("no event stream", "HTTP/0.0", "max_client_disconnect", "no locks", "purge", "drained", "not understood")
+    every = ("no event stream", "HTTP/0.0", "max_client_disconnect", "lock", "purge", "drained", "not understood")
     assert [lack for lack in every if lack in check.detail] == lacks
+
+
+async def test_what_a_version_lacks_for_a_policy_is_told_where_it_is_in_use() -> None:
+    details = []
+    for policy in (PoolPolicy(), PoolPolicy(disconnect_policy="leave-alone")):
+        pools = {"10": policy}
+        async with TwinServer(cluster("1.2.6")) as server:
+            settings = Settings(nomad=NomadSettings(address=server.address), environments=pools)
+            report = Report()
+            await look(settings, report, QUICK)
+        (found,) = [check for check in report.checks if check.name == "version"]
+        details.append(found.detail)
+        assert len((found.advice or "").split()) < 40
+    assert ["max_client_disconnect" in detail for detail in details] == [False, True]
 
 
 async def test_servers_without_a_leader() -> None:

@@ -37,8 +37,19 @@ IMAGE = read_dockerfile()[-1]
 
 def hcl(path: Path) -> Any:
     """An HCL file as lists and dicts, texts without the quotes that the parser keeps."""
-    with path.open() as file:
-        return _unquoted(hcl2.load(file))
+    return read_hcl(path.read_text())
+
+
+def read_hcl(text: str) -> Any:
+    return _unquoted(hcl2.loads(text))
+
+
+def with_what_is_in_comments(path: Path) -> str:
+    """The file after somebody has taken the comments off all that is offered in them, which is indented as it is."""
+    in_hcl, in_a_unit = r'\w+ = .*|\w+(?: "\w+")? \{|\}', r"(?:LoadCredential|Environment)=.*"
+    in_yaml = r"\w+:(?: /.*)?|- \w+"
+    in_comments = rf"(?m)^( *)# ( *(?:{in_hcl}|{in_a_unit}|{in_yaml}))$"
+    return re.sub(in_comments, r"\1\2", path.read_text())
 
 
 def _unquoted(value: Any) -> Any:
@@ -149,15 +160,43 @@ def test_every_variable_of_the_job_is_used_and_every_one_used_is_there() -> None
     assert set(re.findall(r"\bvar\.(\w+)", JOB.read_text())) == names
 
 
-def test_nomad_itself_accepts_the_job() -> None:
+def test_what_else_is_secret_reaches_the_settings_that_the_comments_name() -> None:
+    task = read_hcl(with_what_is_in_comments(JOB))["job"][0]["poseidon-reconciler"]["group"][0]["reconciler"]["task"][0]
+    offered = {name: value for name, value in task["run"]["env"][0].items() if name not in task_environment()}
+    settings = settings_with({"NOMAD_ADDR": "https://10.0.0.1:4646", **offered})
+    (template,) = task["run"]["dynamic"]
+    files = template["template"]["for_each"].values()
+    used = [settings.nomad.ca_file, settings.nomad.cert_file, settings.nomad.key_file]
+    used += [settings.http.token_file, settings.poseidon.token_file]
+    assert [str(path) for path in used] == [f"/secrets/{name}" for name in files]
+
+
+def task_environment() -> dict[str, str]:
+    environment: dict[str, str] = job()["group"][0]["reconciler"]["task"][0]["run"]["env"][0]
+    return environment
+
+
+def test_the_image_is_named_by_whoever_runs_the_job() -> None:
+    """A default without a registry would be somebody else's image, from Docker Hub."""
+    (image,) = [variable["image"] for variable in hcl(JOB)["variable"] if "image" in variable]
+    assert "default" not in image
+    assert "-var image=" in JOB.read_text()
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["as-it-is", "with-what-is-in-comments"])
+def test_nomad_itself_accepts_the_job(complete: bool, tmp_path: Path) -> None:
     nomad = find_nomad()
     if nomad is None:
         pytest.skip("no nomad binary: neither NOMAD_BIN nor PATH names one")
+    file = JOB
+    if complete:
+        file = tmp_path / JOB.name
+        file.write_text(with_what_is_in_comments(JOB))
     # Without an agent: what the file says is looked at, and then nobody is there to plan it.
-    arguments = ["job", "validate", "-var", "nomad_address=http://10.0.0.1:4646"]
+    arguments = ["job", "validate", "-var", "nomad_address=http://10.0.0.1:4646", "-var", "image=registry.example/x:1"]
     for cwd, more in ((JOB.parent, []), (JOB.parent.parent, ["-var", "configuration=config/reconciler.yaml"])):
         run = subprocess.run(
-            [nomad, *arguments, *more, str(JOB)], env={**os.environ, "NOMAD_ADDR": "http://127.0.0.1:9"}, cwd=cwd,
+            [nomad, *arguments, *more, str(file)], env={**os.environ, "NOMAD_ADDR": "http://127.0.0.1:9"}, cwd=cwd,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert "Job validation successful" in run.stdout, run.stderr
@@ -198,6 +237,21 @@ def test_composes_services_find_each_other_and_their_files() -> None:
                 assert source in compose["volumes"]
 
 
+def test_composes_secrets_are_files_that_the_images_user_may_read() -> None:
+    """Compose refuses a secret from a variable for a service whose root is read-only, and would make it root's."""
+    compose = yaml.safe_load(with_what_is_in_comments(CONFIG / "compose.yaml"))
+    reconciler = compose["services"]["reconciler"]
+    assert all(set(secret) == {"file"} for secret in compose["secrets"].values())
+    assert reconciler["secrets"] == list(compose["secrets"])
+    variables = {**reconciler["environment"], "NOMAD_ADDR": "https://10.0.0.1:4646"}
+    settings = settings_with(variables)
+    used = [settings.nomad.token_file, settings.nomad.ca_file, settings.nomad.cert_file, settings.nomad.key_file]
+    used += [settings.http.token_file]
+    assert [str(path) for path in used] == [f"/run/secrets/{name}" for name in compose["secrets"]]
+    user = IMAGE.last("USER").rest.partition(":")[0]
+    assert f"-o {user} /dev/stdin" in (CONFIG / "compose.yaml").read_text()
+
+
 def test_prometheus_asks_the_reconciler_whose_network_it_shares() -> None:
     path = CONFIG / "prometheus" / "prometheus.yml"
     if not path.exists():
@@ -223,10 +277,10 @@ def test_the_collectors_pipelines_are_made_of_what_it_has() -> None:
 # --- systemd ----------------------------------------------------------------------------------------------------------
 
 
-def unit() -> dict[str, dict[str, list[str]]]:
+def unit(text: str | None = None) -> dict[str, dict[str, list[str]]]:
     """The unit's sections; a key may stand there more than once."""
     sections: dict[str, dict[str, list[str]]] = {}
-    for line in UNIT.read_text().splitlines():
+    for line in (UNIT.read_text() if text is None else text).splitlines():
         if header := re.fullmatch(r"\[(\w+)\]", line):
             section = sections.setdefault(header[1], {})
         elif line and not line.startswith("#"):
@@ -251,19 +305,39 @@ def test_the_units_settings_are_settings_and_its_paths_are_those_that_it_makes()
     assert service["ExecStart"][0].split()[1:3] == ["run", "--config"]
 
 
+def test_what_else_is_secret_is_handed_to_the_unit_as_its_comments_say() -> None:
+    service = unit(with_what_is_in_comments(UNIT))["Service"]
+    settings = settings_with(dict(value.split("=", 1) for value in service["Environment"]))
+    used = [settings.nomad.token_file, settings.nomad.ca_file, settings.nomad.cert_file, settings.nomad.key_file]
+    used += [settings.http.token_file, settings.poseidon.token_file]
+    handed = [credential.split(":") for credential in service["LoadCredential"]]
+    assert [str(path) for path in used] == [f"%d/{name}" for name, _ in handed]
+    assert [source for _, source in handed] == [f"/etc/poseidon-reconciler/{name}" for name, _ in handed]
+
+
+def test_the_unit_is_installed_as_the_page_on_operations_says() -> None:
+    (block,) = re.findall(r"```sh\n(python3 -m venv .*?)```", (ROOT / "docs" / "operations.md").read_text(), re.DOTALL)
+    head = UNIT.read_text().partition("[Unit]")[0].replace("#   ", "")
+    assert block in head
+    # What reads its input from a terminal would take the lines after it for that.
+    assert all("|" in line for line in head.splitlines() if "/dev/stdin" in line)
+
+
 def test_the_unit_is_what_ini_readers_read() -> None:
     parser = configparser.RawConfigParser(strict=False)
     parser.read_string(UNIT.read_text())
     assert parser.sections() == ["Unit", "Service", "Install"]
 
 
-def test_systemd_accepts_the_unit_and_finds_it_well_shut_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize("complete", [False, True], ids=["as-it-is", "with-what-is-in-comments"])
+def test_systemd_accepts_the_unit_and_finds_it_well_shut_in(complete: bool, tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("no systemd-analyze here")
     # The program that it starts must exist.
     here = tmp_path / UNIT.name
-    here.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text()))
+    text = with_what_is_in_comments(UNIT) if complete else UNIT.read_text()
+    here.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", text))
     verified = subprocess.run([analyze, "verify", here], capture_output=True, text=True, check=False)
     assert (verified.returncode, verified.stderr) == (0, "")
     # In tenths, of at most a hundred; 20 is called OK, an average service has 95.

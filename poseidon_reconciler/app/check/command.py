@@ -112,7 +112,8 @@ class _Look:
         secret = self._settings.nomad.token
         token = secret.get_secret_value() if secret is not None else None
         async with Probe(connection_of(self._settings), addresses, token, context) as probe:
-            server = await look_at_server(probe, token, now=time.time(), limit_s=self._within(self._limits.step_s))
+            limit_s = self._within(self._limits.step_s)
+            server = await look_at_server(probe, token, self._policy, now=time.time(), limit_s=limit_s)
             self._report.add(*server.checks)
             if not server.usable:
                 return False

@@ -14,6 +14,7 @@ from poseidon_reconciler.app.check.version import look_at_version
 from poseidon_reconciler.core.events import parse_time
 from poseidon_reconciler.nomad.outcomes import Answer, Denied, Failure, Ok, Outcome, Rejected
 from poseidon_reconciler.nomad.probe import Probe, decoded
+from poseidon_reconciler.policy import Policy
 
 _DAY_S: Final = 24 * 3600.0
 _SOON_S: Final = 7 * _DAY_S
@@ -69,8 +70,10 @@ class Server:
     version: str | None = None
 
 
-async def look_at_server(probe: Probe, token: str | None, *, now: float, limit_s: float) -> Server:
-    """Asks the agent who it is, who leads the servers, and who we are."""
+async def look_at_server(probe: Probe, token: str | None, policy: Policy, *, now: float, limit_s: float) -> Server:
+    """Asks the agent who it is, who leads the servers, and who we are; `policy` tells what its version must be good
+    for.
+    """
     agent, leader, own = await asyncio.gather(
         probe.read("/v1/agent/self", _AgentSelf, limit_s=limit_s),
         probe.read("/v1/status/leader", str, limit_s=limit_s),
@@ -84,7 +87,8 @@ async def look_at_server(probe: Probe, token: str | None, *, now: float, limit_s
         identity = ok("Nomad", "it answers")
     checks = [identity, _leader(leader), taken]
     if version is not None:
-        checks.insert(1, look_at_version(version))
+        policies = {each.disconnect_policy for each in (policy.pool, *policy.environments.values())}
+        checks.insert(1, look_at_version(version, policies))
     return Server(checks, all(check.result != "FAIL" for check in checks), version)
 
 

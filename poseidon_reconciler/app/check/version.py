@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,11 +21,14 @@ _DENIES_SILENTLY: Final[Number] = (1, 11, 2)
 
 @dataclass(frozen=True, slots=True)
 class _Lack:
-    """Something that a version does not do. `consequence`: what that means for an operator."""
+    """Something that a version does not do. `consequence`: what that means for an operator; `policy`: only for one with
+    that disconnect policy (None: for all).
+    """
 
     concerns: Callable[[Number], bool]
     what: str
     consequence: str
+    policy: str | None = None
 
 
 def _before(number: Number) -> Callable[[Number], bool]:
@@ -45,11 +48,9 @@ def _since_releases(*firsts: Number) -> Callable[[Number], bool]:
 _LACKS: Final = (
     _Lack(
         _before((1, 3, 0)),
-        "no max_client_disconnect, lists come in one piece",
+        "no max_client_disconnect",
         "leave-alone cannot keep Nomad from replacing what is out of reach",
-    ),
-    _Lack(
-        _before((1, 7, 0)), "no locks", "two instances have no lock to agree by: both try what only one of them does"
+        policy="leave-alone",
     ),
     _Lack(
         _before((1, 7, 4)),
@@ -64,8 +65,8 @@ _LACKS: Final = (
 )
 
 
-def look_at_version(text: str) -> Check:
-    """What is to be said of a version."""
+def look_at_version(text: str, disconnect_policies: Collection[str]) -> Check:
+    """What is to be said of a version to one who has these disconnect policies."""
     version = parse_version(text)
     if version is None:
         advice = "see that it is 1.0 or later"
@@ -76,7 +77,8 @@ def look_at_version(text: str) -> Check:
         return fail(
             "version", f"{text} speaks HTTP/0.0 on its event stream, which no client reads", "upgrade to 1.11.3"
         )
-    lacks = [lack for lack in _LACKS if lack.concerns(version)]
+    concerned = (None, *disconnect_policies)
+    lacks = [lack for lack in _LACKS if lack.policy in concerned and lack.concerns(version)]
     if not lacks:
         return ok("version", text)
     detail = f"{text}: {'; '.join(lack.what for lack in lacks)}"

@@ -16,17 +16,20 @@ from poseidon_reconciler.markup.elements import Child, Element, element
 
 
 class Column(Struct, frozen=True):
-    """What a column is called, which member of a row it shows (`others`: which ones, with a space between), and how."""
+    """What a column is called, which member of a row it shows (`others`: which ones, with a space between), and how;
+    `hint` says more of what it means to whoever points at its head.
+    """
 
     title: str
     key: str
     shown_as: str = "text"
+    hint: str | None = None
 
 
 def table(name: str, caption: str, columns: list[Column], rows: list[dict[str, Any]], at: str) -> Element:
     """A table, as of `at`, whose first column names its rows; on a phone each row becomes a card."""
     head = [
-        element("th", c.title, scope="col", data_key=c.key, data_as=c.shown_as, class_=_class(c.shown_as))
+        element("th", c.title, scope="col", data_key=c.key, data_as=c.shown_as, class_=_class(c.shown_as), title=c.hint)
         for c in columns
     ]
     return element(
@@ -121,6 +124,10 @@ def _counts(value: Any, _: dict[str, Any]) -> str:
     return ", ".join(f"{number} {state}" for state, number in sorted(value.items())) or "none"
 
 
+def _some(value: Any, _: dict[str, Any]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in value.items())
+
+
 def _time(value: str | None, at: str) -> Child:
     return "" if value is None else clock(value, at)
 
@@ -148,6 +155,7 @@ _WAYS: Final[dict[str, Callable[[Any, dict[str, Any]], Child]]] = {
     "drift": _drift,
     "duration": _duration,
     "counts": _counts,
+    "some": _some,
     "outcome": _outcome,
     "chart": lambda *_: "",
 }

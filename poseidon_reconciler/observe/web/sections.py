@@ -8,23 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from poseidon_reconciler.core.status import POOL_STATES
 from poseidon_reconciler.markup.elements import Child, Element, element
 from poseidon_reconciler.observe.web.cells import Column, clock, table
 
 Rows = list[dict[str, Any]]
 
-_WITH_COLUMN: Final = ("idle", "used", "lost")
-_OTHERS: Final = (*(state for state in POOL_STATES if state not in _WITH_COLUMN), "expected")
 _POOLS: Final = [
     Column("environment", "environment_id", "environment"),
     Column("state", "state", "state"),
     Column("last hours", "chart", "chart"),
-    *(Column(name, name, "number") for name in ("target", "idle", "used", "lost")),
-    Column("at risk", "at_risk", "number"),
-    Column("others", " ".join(_OTHERS), "others"),
-    *(Column(name, name, "number") for name in ("deficit", "surplus")),
+    Column("target", "target", "number", "idle runners wanted"),
+    Column("idle", "idle", "number", "ready to be handed out"),
+    Column("on their way", "on_their_way", "some", "count towards the target, and are not idle yet"),
+    Column("deficit", "deficit", "number", "what the target lacks beyond what is idle or on its way"),
+    Column("surplus", "surplus", "number", "more than the target"),
+    Column("used", "used", "number", "handed out and alive; never count"),
+    Column("lost", "lost", "number", "dead for good, and not removed yet"),
+    Column("not counting", "not_counting", "some", "used ones that wait, and what the disconnect policy leaves out"),
+    Column("at risk", "at_risk", "number", "jobs that Nomad's next evaluation can end"),
 ]
+_POOLS_LEGEND: Final = (
+    "Idle, on their way and deficit make up the target."
+    " Used runners do not count, also where they are blocked or recover."
+)
 _NODES: Final = [
     Column("node", "name"),
     Column("status", "status", "node-status"),
@@ -92,6 +98,7 @@ _ACTIONS: Final = [
     Column("reason", "reason"),
     Column("outcome", "outcome", "outcome"),
 ]
+_NO_LOSS: Final = "No job died for good since the start; what others stopped or purged is not counted."
 # A page is not read beyond these; the API has more.
 _MAX_HOLDS: Final = 10
 _MAX_SHOWN: Final = 20
@@ -102,10 +109,12 @@ def sections(status: dict[str, Any]) -> Iterator[Element]:
     """All sections, the most urgent first."""
     tables = _Tables(status["at"])
     pools = [{"environment_id": id_, **row} for id_, row in status["environments"].items()]
-    yield tables.section("pools", "Pools", "No environment is known.", _POOLS, pools, limit=None)
+    section = tables.section("pools", "Pools", "No environment is known.", _POOLS, pools, limit=None)
+    section.append(element("p", _POOLS_LEGEND, class_="legend"))
+    yield section
     yield tables.section("holds", "Held back", "Nothing is held back.", _HOLDS, status["holds"], limit=_MAX_HOLDS)
     yield tables.section("blame", "Which agent to look at", None, _BLAME, status["blame"])
-    yield tables.section("losses", "Lost lately", "Nothing was lost since the start.", _LOSSES, status["losses"])
+    yield tables.section("losses", "Lost lately", _NO_LOSS, _LOSSES, status["losses"])
     if status["poseidon"] is not None:
         yield tables.poseidon(status["poseidon"])
     yield tables.section("surplus", "More than the target", None, _SURPLUS, status["surplus"])
@@ -163,7 +172,7 @@ class _Tables:
         """A table of so many rows at most, and how many more there are."""
         shown = table(name, title, columns, rows[:limit], self._at)
         shown.set("data-most", str(limit or ""))
-        left_out = len(rows) - limit if limit is not None else 0
+        left_out = max(0, len(rows) - limit) if limit is not None else 0
         more = element("p", f"and {left_out} more", class_="more")
         return [_shown(shown, when=bool(rows)), _shown(more, when=left_out > 0)]
 

@@ -14,7 +14,7 @@ from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.documents import hold_document, iso
 from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.pauses import Pause
-from poseidon_reconciler.core.status import at_risk_counts, environment_rows, node_rows
+from poseidon_reconciler.core.status import at_risk_counts, environment_rows, node_rows, not_counting, on_their_way
 from poseidon_reconciler.observe.web.beside import poseidon_document
 from poseidon_reconciler.observe.web.fresh import Fresh
 from poseidon_reconciler.observe.web.recent import Recent
@@ -79,6 +79,7 @@ class Status:
         at_risk = at_risk_counts(core)
         return {
             id_: msgspec.to_builtins(row)
+            | {"on_their_way": on_their_way(core, id_), "not_counting": not_counting(core, id_)}
             | {"expected": core.planner.ledger.expected_in(id_), "at_risk": at_risk[id_], "holds": holds[id_]}
             for id_, row in environment_rows(core).items()
         }

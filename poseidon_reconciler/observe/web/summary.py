@@ -14,10 +14,9 @@ def summary(status: dict[str, Any], last_note: str) -> dict[str, str]:
     rows = status["environments"].values()
     lost = [row for row in rows if row["state"] in ("lost", "missing")]
     short = [row for row in rows if row["target"] is not None and row["idle"] < row["target"]]
-    lacking = sum(row["target"] - row["idle"] for row in short)
     at_risk = sum(row["at_risk"] for row in rows)
     parts = [f"{_number(len(lost), 'environment')} lost or missing"] if lost else []
-    parts += [f"{_number(lacking, 'idle runner')} missing in {_number(len(short), 'pool')}"] if short else []
+    parts += [_missing(short)] if short else []
     parts += [f"{_number(at_risk, 'job')} at risk"] if at_risk else []
     parts += ["a storm holds new runners back"] if status["storm"] is not None else []
     parts += [f"{_number(len(status['pauses']), 'pause')} in force"] if status["pauses"] else []
@@ -26,6 +25,17 @@ def summary(status: dict[str, Any], last_note: str) -> dict[str, str]:
     dry = lost or any(row["idle"] == 0 and row["target"] for row in rows)
     text = ", ".join(parts)
     return {"level": "bad" if dry else "busy", "text": text[0].upper() + text[1:] + "."}
+
+
+def _missing(short: list[dict[str, Any]]) -> str:
+    """What those who want a runner lack, and how much of that comes by itself: the rest is the deficit."""
+    lacking = [row["target"] - row["idle"] for row in short]
+    on_their_way = sum(min(lack, sum(row["on_their_way"].values())) for lack, row in zip(lacking, short, strict=True))
+    deficit = sum(row["deficit"] for row in short)
+    of_these = [f"{on_their_way} on their way"] if on_their_way else []
+    of_these += [f"a deficit of {deficit}"] if deficit else []
+    text = f"{_number(sum(lacking), 'idle runner')} missing in {_number(len(short), 'pool')}"
+    return f"{text} ({' and '.join(of_these)})" if of_these else text
 
 
 def _number(number: int, what: str) -> str:

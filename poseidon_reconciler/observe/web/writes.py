@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from poseidon_reconciler.config.given import did_you_mean
 from poseidon_reconciler.core.documents import iso
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.observe.web.guard import refusal, refuse_stranger
@@ -22,6 +23,7 @@ from poseidon_reconciler.policy import parse_duration, parse_instant
 MAX_BODY_BYTES: Final = 8 << 10
 _BODY_TIMEOUT_S: Final = 5.0
 _MAX_PAUSES: Final = 1000
+_UNKNOWN_FIELD: Final = re.compile("unknown field `(.*)`", re.DOTALL)
 _DURATION: Final = re.compile(r"([0-9]{1,3}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?")
 
 EnvironmentId = Annotated[str, Meta(pattern="^(0|[1-9][0-9]{0,18})$")]
@@ -102,13 +104,24 @@ class Writes:
         id_ = body.environment_id
         kept = self._pausing.resume(id_)
         self._on_change()
-        now, pauses = self._source.clock(), self._source.core.planner.pauses
-        # What was set while running is about to be lifted; what then is still in force has another end.
-        still = [pause for pause in pauses.configured(now) if pause.environment_id in (None, id_)]
-        if id_ is not None:
-            still += [pause for pause in pauses.current(now) if pause.environment_id is None]
-        text = f"still paused: {still[0].reason}" if still else "resumed"
+        still = self._still(id_)
+        text = f"still paused {still}" if still else "resumed"
         return json_answer({"paused": bool(still), "environment_id": id_, "until": None, "kept": kept, "text": text})
+
+    def _still(self, environment_id: str | None) -> str | None:
+        """By what it stays paused once the pause that was set for it is lifted, and how that one ends; None if it does
+        not.
+        """
+        now, pauses = self._source.clock(), self._source.core.planner.pauses
+        configured = pauses.configured_for(environment_id, now)
+        if configured is not None:
+            of = configured.environment_id
+            key = "pool.pause" if of is None else f"environments.{of}.pause"
+            return f"by the configuration ({key}: {configured.reason}): take it out and reload"
+        if environment_id is None:
+            return None
+        whole = next((pause for pause in pauses.current(now) if pause.environment_id is None), None)
+        return f"as everything is ({whole.reason}): resume without an environment_id" if whole is not None else None
 
     def _check_environment(self, environment_id: str | None) -> None:
         """Refuses what is a slip of the finger: a pause of an environment that is not there would pause nothing."""
@@ -128,7 +141,16 @@ async def _body(request: web.Request, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _RefusedError(400, f"the body is not understood: {error}") from None
+        raise _RefusedError(400, f"the body is not understood: {error}{_hint(str(error), kind)}") from None
+
+
+def _hint(error: str, kind: type[Body]) -> str:
+    """What was meant by a field that nobody knows, or else which there are."""
+    unknown = _UNKNOWN_FIELD.search(error)
+    if unknown is None:
+        return ""
+    known = kind.__struct_encode_fields__
+    return did_you_mean(unknown[1], known) or f" (known are {', '.join(known)})"
 
 
 def _end(body: PauseRequest, now: float) -> float | None:

@@ -126,7 +126,7 @@ def test_a_change_is_shown_within_a_second(browser: webdriver.Chrome, beside: Ba
     show(browser, beside)
     until(lambda: is_live(browser))
     took_s = [seconds_until_shown(browser, beside, number) for number in range(2)]
-    assert "2 idle runners missing in 1 pool." in text_of(browser, "summary")
+    assert "2 idle runners missing in 1 pool (2 on their way)." in text_of(browser, "summary")
     assert "create-runner" in text_of(browser, "actions")
     assert browser.title.startswith("2 idle runners missing")
     # The better of two: a loaded machine can take its time.
@@ -227,7 +227,7 @@ def test_what_has_nothing_to_say_is_not_there_or_one_line(browser: webdriver.Chr
     quiet = browser.find_elements(By.CSS_SELECTOR, "section.empty:not([hidden])")
     assert [section.text.splitlines()[-1] for section in quiet] == [
         "Nothing is held back.",
-        "Nothing was lost since the start.",
+        "No job died for good since the start; what others stopped or purged is not counted.",
         "Nothing was done since the start.",
         "Nothing is paused.",
     ]

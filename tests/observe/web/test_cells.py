@@ -27,6 +27,8 @@ def test_a_time_of_another_day_has_its_date(time: str, shown: str) -> None:
         ("duration", "after_s", {"after_s": 12.6}, "13 s"),
         ("duration", "after_s", {"after_s": None}, None),
         ("others", "adopted not_adopted", {"adopted": 0, "not_adopted": 2}, "2 not adopted"),
+        ("some", "on_their_way", {"on_their_way": {"starting": 2, "expected": 1}}, "2 starting, 1 expected"),
+        ("some", "on_their_way", {"on_their_way": {}}, None),
         ("number", "believed_idle", {"believed_idle": None}, "?"),
     ],
 )

@@ -74,7 +74,7 @@ async def test_the_status_has_the_numbers_of_the_contract_and_its_own() -> None:
         status, document = await ask(client, "/v1/status")
     assert status == 200
     row = document["environments"]["10"]
-    assert set(row) == CONTRACT_KEYS | {"expected", "at_risk", "holds"}
+    assert set(row) == CONTRACT_KEYS | {"on_their_way", "not_counting", "expected", "at_risk", "holds"}
     assert (row["state"], row["target"], row["idle"], row["deficit"]) == ("active", 3, 3, 0)
     assert [(node["status"], node["runners"]) for node in document["nodes"]] == [("ready", {"idle": 1})] * 3
     assert document["summary"] == {"level": "good", "text": "All is well: 1 pool at the target."}
@@ -91,7 +91,8 @@ async def test_a_loss_is_told_with_its_cause_its_node_and_its_evidence() -> None
     assert loss["node"].startswith("agent-")
     assert "complete" in loss["evidence"]
     assert [action["kind"] for action in document["actions"]] == ["create-runner", "remove-job"]
-    assert document["environments"]["10"]["expected"] == 1
+    row = document["environments"]["10"]
+    assert (row["expected"], row["on_their_way"], row["not_counting"]) == (1, {"expected": 1}, {})
 
 
 async def test_losses_are_told_by_node_and_the_surplus_with_its_story() -> None:

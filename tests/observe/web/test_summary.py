@@ -10,7 +10,7 @@ from poseidon_reconciler.observe.web.summary import summary
 
 
 def status(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
-    usual = {"state": "active", "target": 4, "idle": 4, "at_risk": 0}
+    usual = {"state": "active", "target": 4, "idle": 4, "on_their_way": {}, "deficit": 0, "at_risk": 0}
     rows_by_id = {str(number): usual | row for number, row in enumerate(rows)}
     return {"synced": True, "storm": None, "pauses": [], "environments": rows_by_id} | more
 
@@ -23,6 +23,16 @@ def status(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
         (status({"target": None, "idle": 0, "state": "gone"}), "good", "All is well: 1 pool at the target."),
         (status({"idle": 3}, {}), "busy", "1 idle runner missing in 1 pool."),
         (status({"idle": 0}), "bad", "4 idle runners missing in 1 pool."),
+        (
+            status({"idle": 0, "on_their_way": {"blocked": 3}, "deficit": 1}, {"idle": 1, "deficit": 3}),
+            "bad",
+            "7 idle runners missing in 2 pools (3 on their way and a deficit of 4).",
+        ),
+        (
+            status({"idle": 2, "on_their_way": {"starting": 5}}),
+            "busy",
+            "2 idle runners missing in 1 pool (2 on their way).",
+        ),
         (status({"target": 0, "idle": 0, "at_risk": 2}), "busy", "2 jobs at risk."),
         (status({"state": "missing", "target": None}), "bad", "1 environment lost or missing."),
         (status({}, storm={"since": "", "until": ""}), "busy", "A storm holds new runners back."),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from yarl import URL
 
@@ -15,6 +19,7 @@ from poseidon_reconciler.policy import Policy, PoolPolicy
 from tests.core.builders import START, bench_with_pool
 from tests.observe.web.serving import TOKEN, Served, ask, pool
 
+OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 MAY = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -122,7 +127,8 @@ async def test_a_page_of_ours_may(token_file: Path) -> None:
         ({"reason": "x", "until": "9999-12-31T23:59:59-23:59"}, 400, "beyond"),
         ({"reason": "x", "until": "2243-01-01T00:00:00Z"}, 400, "beyond"),
         ({"reason": "x", "for": "1m", "until": "2100-01-01T00:00:00Z"}, 400, "either"),
-        ({"reason": "x", "environment": "10"}, 400, "environment"),
+        ({"reason": "x", "environment": "10"}, 400, "unknown field `environment` (did you mean environment_id?)"),
+        ({"reason": "x", "minutes": 5}, 400, "(known are reason, environment_id, for, until)"),
         ([], 400, "object"),
     ],
 )
@@ -187,7 +193,9 @@ async def test_a_pause_of_everything_ends_when_somebody_resumes(token_file: Path
         served.lose(0, index=500)
         assert served.bench.actions == []
         _, of_one = await post(client, "/v1/resume", {"environment_id": "10"})
-        assert (of_one["paused"], of_one["text"]) == (True, "still paused: upgrade")
+        assert (of_one["paused"], of_one["text"]) == (
+            True, "still paused as everything is (upgrade): resume without an environment_id"
+        )  # fmt: skip
         _, answer = await post(client, "/v1/resume", {})
         assert (answer["paused"], answer["text"]) == (False, "resumed")
         _, document = await ask(client, "/v1/status")
@@ -203,14 +211,20 @@ async def test_a_pause_ends_at_a_time_that_is_given(token_file: Path) -> None:
     assert answer["until"] == "2040-01-01T00:00:00.000Z"
 
 
-async def test_a_pause_of_the_configuration_is_not_lifted_here(token_file: Path) -> None:
-    policy = Policy(pool=PoolPolicy(pause="frozen for exams", pause_until=START + 1e6))
-    served = Served(bench_with_pool(1, policy=policy), token_file=token_file)
+async def test_a_pause_of_the_configuration_is_not_lifted_here_and_it_is_said_which(token_file: Path) -> None:
+    pool_policy = PoolPolicy(pause="frozen for exams", pause_until=START + 1e6)
+    others = {"11": PoolPolicy(pause="broken image"), "12": PoolPolicy()}
+    served = Served(bench_with_pool(1, policy=Policy(pool=pool_policy, environments=others)), token_file=token_file)
+    served.synced = False  # so that environments which are not there may be named
     async with served.serving() as client:
-        _, answer = await post(client, "/v1/resume", {})
+        bodies: list[dict[str, str]] = [{}, *({"environment_id": id_} for id_ in ("10", "11", "12"))]
+        answers = [(await post(client, "/v1/resume", body))[1] for body in bodies]
         _, document = await ask(client, "/v1/status")
-    assert answer["text"] == "still paused: frozen for exams"
-    assert [pause["by"] for pause in document["pauses"]] == ["configuration"]
+    of_all = "still paused by the configuration (pool.pause: frozen for exams): take it out and reload"
+    of_one = "still paused by the configuration (environments.11.pause: broken image): take it out and reload"
+    assert [answer["text"] for answer in answers] == [of_all, of_all, of_one, "resumed"]
+    assert [answer["paused"] for answer in answers] == [True, True, True, False]
+    assert [pause["by"] for pause in document["pauses"]] == ["configuration"] * 2
 
 
 async def test_there_is_a_bound_on_pauses(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,3 +232,21 @@ async def test_there_is_a_bound_on_pauses(token_file: Path, monkeypatch: pytest.
     async with pool(token_file=token_file).serving() as client:
         assert (await post(client, "/v1/pause", {"reason": "x"}))[0] == 200
         assert (await post(client, "/v1/pause", {"reason": "x", "environment_id": "10"}))[0] == 409
+
+
+def test_what_the_page_on_operations_shows_of_it_works(token_file: Path) -> None:
+    shell = shutil.which("sh")
+    if shell is None or shutil.which("curl") is None:
+        pytest.skip("no shell, or no curl")
+    (block,) = re.findall(r"```sh\n(TOKEN=.*?)```", OPERATIONS.read_text(), re.DOTALL)
+    served = pool(token_file=token_file)
+    served.synced = False  # so that environments which are not there may be named
+    with served.in_background():
+        script = block.replace("/etc/poseidon-reconciler/http-token", str(token_file))
+        script = script.replace("http://127.0.0.1:8646", served.address.rstrip("/"))
+        script = script.replace('"2026-', '"2036-')  # yet to come where the bench's clock stands
+        run = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    answers = [msgspec.json.decode(line) for line in run.stdout.splitlines()]
+    assert [answer.get("paused", answer) for answer in answers] == [True, True, True, True, False]
+    (left,) = served.bench.core.planner.pauses.current(served.bench.now)
+    assert left.environment_id == "10"

@@ -57,6 +57,7 @@ const ways = {
   drift: (value, row) => (value === null ? "none" : row.lasting ? value : `${value}, may be a lag`),
   duration: (value) => (value === null ? "" : `${value.toFixed(0)} s`),
   counts: (value) => readable(counts(value)),
+  some: (value) => Object.entries(value).map(([name, number]) => `${number} ${name}`).join(", "),
   time: (value) => (value === null ? "" : clock(value)),
   until: (value) => (value === null ? "until something changes" : clock(value, "until")),
   outcome: (value) => (value === null ? "under way" : readable(`${value.result}: ${value.detail}`)),
@@ -101,7 +102,7 @@ function tell(table, number, most) {
   if (nothing) nothing.hidden = number > 0;
   else section.hidden = number === 0 && table.id !== "poseidon";
   more.hidden = number <= most;
-  more.textContent = `and ${number - most} more`;
+  more.textContent = `and ${Math.max(0, number - most)} more`;
 }
 
 // --- pools ----------------------------------------------------------------------------------------------------------
