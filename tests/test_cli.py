@@ -220,6 +220,16 @@ def test_explain_tells_of_a_job_why_and_why_nothing_else(capfd: pytest.CaptureFi
         assert text in out
 
 
+def test_explain_tells_of_a_runner_that_was_only_planned(capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capfd, "replay", small(), "--json")
+    (planned,) = [each["job_id"] for each in json.loads(out)["actions"] if each["kind"] == "create-runner"]
+    status, out, err = run(capfd, "explain", planned, "--recording", small())
+
+    assert (status, err) == (0, "")
+    for text in (planned, f"It is to replace {runner(0)}.", "stuck-complete", "only planned"):
+        assert text in out
+
+
 def test_explain_tells_of_a_job_what_comes_next_and_when(capfd: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capfd, "explain", runner(0), "--recording", small(), "--settle", "0", "--json")
 

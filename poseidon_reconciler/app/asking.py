@@ -10,7 +10,12 @@ import orjson
 import requests
 
 from poseidon_reconciler.app.errors import UsageError
-from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.explanation import (
+    EnvironmentExplanation,
+    Explanation,
+    JobExplanation,
+    OrderExplanation,
+)
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.policy import quoted
 
@@ -19,7 +24,7 @@ _MAX_ANSWER_BYTES: Final = 16 << 20
 _MAX_ERROR_CHARS: Final = 300
 
 
-def ask_explanation(url: str, subject: str) -> JobExplanation | EnvironmentExplanation:
+def ask_explanation(url: str, subject: str) -> Explanation:
     """What the reconciler at `url` says of a job or an environment.
 
     Raises:
@@ -39,6 +44,8 @@ def ask_explanation(url: str, subject: str) -> JobExplanation | EnvironmentExpla
     try:
         if answer.get("kind") == "job":
             return msgspec.convert(explanation, JobExplanation)
+        if answer.get("kind") == "order":
+            return msgspec.convert(explanation, OrderExplanation)
         return msgspec.convert(explanation, EnvironmentExplanation)
     except msgspec.ValidationError as error:
         raise UsageError(f"{url} explains in another way ({error}): is it of another version?") from None

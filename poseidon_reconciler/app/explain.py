@@ -10,7 +10,7 @@ import orjson
 
 from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.settings import duration_option, load_settings, local_url
-from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.explanation import Explanation
 from poseidon_reconciler.core.subjects import UnknownSubjectError
 from poseidon_reconciler.core.subjects import explain as explain_subject
 from poseidon_reconciler.recording.reader import RecordingError, RecordingReader
@@ -28,16 +28,13 @@ def explain(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.buffer.write(orjson.dumps(msgspec.to_builtins(explanation), option=orjson.OPT_INDENT_2) + b"\n")
         return 0
-    from poseidon_reconciler.recording.terminal import print_environment, print_job
+    from poseidon_reconciler.recording.terminal import print_explanation
 
-    if isinstance(explanation, JobExplanation):
-        print_job(explanation)
-    else:
-        print_environment(explanation)
+    print_explanation(explanation, meanwhile="only planned" if options.recording is not None else "under way")
     return 0
 
 
-def _by_recording(options: argparse.Namespace) -> JobExplanation | EnvironmentExplanation:
+def _by_recording(options: argparse.Namespace) -> Explanation:
     policy = load_settings(options.config, read_files=False).policy()
     settle_s = duration_option("--settle", options.settle)
     replay = Replay(policy, other_policies=options.config is None)
@@ -52,7 +49,7 @@ def _by_recording(options: argparse.Namespace) -> JobExplanation | EnvironmentEx
         raise UsageError(f"{options.recording}: {error}{hint}") from None
 
 
-def _by_asking(options: argparse.Namespace) -> JobExplanation | EnvironmentExplanation:
+def _by_asking(options: argparse.Namespace) -> Explanation:
     from poseidon_reconciler.app.asking import ask_explanation
 
     url = options.url if options.url is not None else local_url(options.config)

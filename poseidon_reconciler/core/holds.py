@@ -6,13 +6,15 @@ Nothing is remembered here. A hold is what the plan would answer if it were aske
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from poseidon_reconciler.core.diagnosis import Pool
 from poseidon_reconciler.core.plan import Planner, may_still_serve
 from poseidon_reconciler.core.poison import LONGEST_WAIT_S, PROVEN_S
+from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.retries import Waiting
 from poseidon_reconciler.policy import format_duration
 
 HoldRule = Literal[
@@ -31,6 +33,15 @@ HoldRule = Literal[
     "used-out-of-reach",
     "action-failed",
 ]
+
+_ALWAYS: Final[frozenset[HoldRule]] = frozenset({"storm", "paused"})
+_MENDING: Final[frozenset[HoldRule]] = frozenset({"environment-stopped", "template-missing", "revival-waits"})
+_REFILLING: Final[frozenset[HoldRule]] = frozenset(
+    {
+        "environment-stopped", "template-missing", "target-unknown", "settling", "poisoned", "job-ceiling",
+        "enough-starting", "rate",
+    }
+)  # fmt: skip
 
 
 class Hold(Struct, frozen=True, gc=False):
@@ -61,12 +72,51 @@ def current_holds(planner: Planner, now: float) -> list[Hold]:
         holds.append(Hold(None, "storm", reason, planner.storm.since, planner.storm.until, ends))
     for pool in planner.desk.diagnosis.pools.values():
         holds += _in_environment(planner, pool, now)
-    for waiting in planner.retries.waiting():
-        action = waiting.action
-        reason = f"{action.kind} {action.job_id}: {waiting.detail}"
-        ends = "it is tried again; each failure doubles the wait, up to 2m"
-        holds.append(Hold(action.environment_id, "action-failed", reason, waiting.failed_at, waiting.until, ends))
+    holds += map(_about_failure, planner.retries.waiting())
     return holds
+
+
+def holds_about(planner: Planner, job: Job, now: float) -> list[Hold]:
+    """What keeps something from being done about a job at `now`."""
+    wanted = _rules_about(planner, job)
+    held = [hold for hold in current_holds(planner, now) if hold.environment_id in (None, job.environment_id)]
+    return [hold for hold in held if hold.rule in wanted] + failures_about(planner, job.id)
+
+
+def failures_about(planner: Planner, job_id: str) -> list[Hold]:
+    """The actions on a job, or to have another in its place, that failed and wait."""
+    waiting = planner.retries.waiting()
+    return [_about_failure(each) for each in waiting if job_id in (each.action.job_id, each.action.replaces)]
+
+
+def _rules_about(planner: Planner, job: Job) -> set[HoldRule]:
+    """The rules that stand in the way of what a job as it is calls for."""
+    verdict, rules = planner.desk.diagnosis.verdicts[job.id], set[HoldRule]()
+    if verdict.at_risk:
+        # Protection waits for nothing else.
+        rules |= {"paused"}
+    if job.kind == "environment":
+        if verdict.state != "active":
+            rules |= _ALWAYS | _MENDING
+        return rules
+    if verdict.state == "lost":
+        rules |= _ALWAYS
+        if may_still_serve(job):
+            rules |= {"used-out-of-reach"}
+        if not job.used and not planner.refill.is_replaced(job):
+            rules |= _REFILLING
+    elif verdict.state == "gone" and planner.deficit(job.environment_id):
+        rules |= _ALWAYS | _REFILLING
+    elif verdict.state == "idle" and planner.surplus.is_wanted(job.environment_id):
+        rules |= _ALWAYS | {"surplus-settling"}
+    return rules
+
+
+def _about_failure(waiting: Waiting) -> Hold:
+    action = waiting.action
+    reason = f"{action.kind} {action.job_id}: {waiting.detail}"
+    ends = "it is tried again; each failure doubles the wait, up to 2m"
+    return Hold(action.environment_id, "action-failed", reason, waiting.failed_at, waiting.until, ends)
 
 
 def _in_environment(planner: Planner, pool: Pool, now: float) -> Iterator[Hold]:

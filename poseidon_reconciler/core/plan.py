@@ -7,6 +7,7 @@ environments, then runners for the emptiest pools first, then the removal of wha
 
 from __future__ import annotations
 
+from poseidon_reconciler.core.decisions import Decisions
 from poseidon_reconciler.core.desk import Desk
 from poseidon_reconciler.core.diagnosis import Change, Diagnosis, Pool
 from poseidon_reconciler.core.events import UNKNOWN
@@ -30,6 +31,7 @@ class Planner:
         desk: what all parts of the plan look at.
         protection, refill, surplus: which jobs are protected, created, and stopped.
         storm, revivals, retries: what holds decisions back, and until when.
+        decisions: what was decided lately, to be told; kept over a new epoch, because it was decided all the same.
     """
 
     def __init__(self, model: Model, diagnosis: Diagnosis, policy: Policy) -> None:
@@ -44,6 +46,7 @@ class Planner:
         self._losses: set[str] = set()
         self.retries = Retries()
         self.revivals = Patience()
+        self.decisions = Decisions()
 
     @property
     def ledger(self) -> Ledger:
@@ -86,6 +89,7 @@ class Planner:
         """Drops what is remembered of jobs that the model has forgotten."""
         for job in jobs:
             self.ledger.forget(job.id)
+            self.decisions.forget(job.id)
             self.refill.poison.forget(job.id)
             self.protection.forget(job.id)
             self._losses.discard(job.id)
@@ -103,6 +107,7 @@ class Planner:
         begun. Where nobody knows whether it did, a creation is asked for again under its name, whatever has changed
         or failed meanwhile: under another it could be there twice.
         """
+        self.decisions.ended(action, outcome, now)
         if outcome.trouble:
             self.refill.poison.explain(action.environment_id, outcome.trouble)
         if outcome.result == "unknown" and action.kind == "create-runner":
@@ -164,6 +169,11 @@ class Planner:
 
     def plan(self, now: float) -> list[Action]:
         """The actions to take at `now`."""
+        actions = self._plan(now)
+        self.decisions.note(actions)
+        return actions
+
+    def _plan(self, now: float) -> list[Action]:
         for waited in self.retries.due(now):
             self._allow_again(waited.action)
         touched, alarm = self._diagnosis.touched, self.desk.alarm

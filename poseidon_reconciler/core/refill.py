@@ -172,7 +172,7 @@ class Refill:
         environment_id, verdicts = pool.environment_id, self._desk.diagnosis.verdicts
         # One that still counts is to be removed first: until then it may run after all.
         losses = [job for job in pool.lost.values() if not job.used and not verdicts[job.id].counts]
-        for lost in [job for job in losses if not self._is_replaced(job)]:
+        for lost in [job for job in losses if not self.is_replaced(job)]:
             job_id = replacement_id(environment_id, lost.id, lost.create_index)
             reason = f"replaces a runner that is lost: {verdicts[lost.id].cause}"
             self._desk.ledger.do_once("create-runner", lost.id, lost.create_index)
@@ -182,7 +182,8 @@ class Refill:
             reason = f"{short} of its target {self._desk.target(environment_id)}"
             yield Action(now, "create-runner", environment_id, job_id, reason)
 
-    def _is_replaced(self, job: Job) -> bool:
+    def is_replaced(self, job: Job) -> bool:
+        """Whether another was asked for in the place of a job that was lost."""
         if self._desk.ledger.is_done("create-runner", job.id, job.create_index):
             return True
         return replacement_id(job.environment_id, job.id, job.create_index) in self._desk.model.jobs

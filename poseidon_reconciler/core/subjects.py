@@ -7,12 +7,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Final
 
-from poseidon_reconciler.core.explanation import (
-    EnvironmentExplanation,
-    JobExplanation,
-    explain_environment,
-    explain_job,
-)
+from poseidon_reconciler.core.explanation import Explanation, explain_environment, explain_job, explain_order
 from poseidon_reconciler.core.ids import template_id
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.policy import quoted
@@ -30,26 +25,32 @@ class UnknownSubjectError(LookupError):
         self.near = near
 
 
-def explain(core: Reconciler, subject: str) -> JobExplanation | EnvironmentExplanation:
+def explain(core: Reconciler, subject: str) -> Explanation:
     """Explains what `subject` names.
 
     Raises:
         UnknownSubjectError: it names nothing that is known, or begins several ids.
     """
-    job = core.model.jobs.get(subject)
-    if job is None and "-" in subject:
-        beginning = [job for job_id, job in core.model.jobs.items() if job_id.startswith(subject)]
+    explanation = _explain_exactly(core, subject)
+    if explanation is None and "-" in subject:
+        jobs = [job_id for job_id in core.model.jobs if job_id.startswith(subject)]
+        orders = (job_id for job_id in core.planner.decisions.ordered() if job_id.startswith(subject))
+        beginning = list(dict.fromkeys((*jobs, *orders)))
         if len(beginning) > 1:
-            near = sorted(job.id for job in beginning[:_NEAR])
+            near = sorted(beginning[:_NEAR])
             raise UnknownSubjectError(f"{len(beginning)} jobs begin with {quoted(subject)}: give more of the id", near)
-        job = beginning[0] if beginning else None
-    explanation: JobExplanation | EnvironmentExplanation | None
-    explanation = explain_job(core, job) if job is not None else explain_environment(core, subject)
+        explanation = _explain_exactly(core, beginning[0]) if beginning else None
     if explanation is None:
         alike = heapq.nlargest(_COMPARED, _known(core, subject), key=lambda known: _alike_chars(known, subject))
         near = difflib.get_close_matches(subject, alike, n=_NEAR)
         raise UnknownSubjectError(f"{quoted(subject)} is neither a job nor an environment that is known", near)
     return explanation
+
+
+def _explain_exactly(core: Reconciler, subject: str) -> Explanation | None:
+    job = core.model.jobs.get(subject)
+    explanation = explain_job(core, job) if job is not None else None
+    return explanation or explain_order(core, subject) or explain_environment(core, subject)
 
 
 def _known(core: Reconciler, subject: str) -> Iterator[str]:

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from poseidon_reconciler.core.blame import NodeLosses
+from poseidon_reconciler.core.decisions import Decision
 from poseidon_reconciler.core.evidence import Evidence
-from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, Explanation, JobExplanation, OrderExplanation
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.status import POOL_STATES
@@ -65,7 +66,7 @@ def print_story(story: Story) -> None:
     for hold in story.holds:
         where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
         console.print(Text(f"held, {where}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
-    _print_blame(console, "Losses by node", story.blame)
+    _print_blame(console, "Losses by the node to which they are traced", story.blame)
     if story.actions:
         text = "Nothing was done: a replay only plans, and what it plans counts as coming (deficit: what remains)."
         console.print(Text(text), soft_wrap=True)
@@ -111,8 +112,17 @@ def _print_blame(console: Console, heading: str, blame: list[NodeLosses]) -> Non
 
 
 def _blame_text(losses: NodeLosses) -> str:
+    return f"{printable(losses.node or 'no node')}  {_clock(losses.at)}  {losses.what}: {_lost_text(losses)}"
+
+
+def _traced_to(losses: NodeLosses) -> str:
+    """The same within a sentence."""
+    return f"{printable(losses.node or 'no node')}: {_clock(losses.at)} {losses.what}; {_lost_text(losses)}"
+
+
+def _lost_text(losses: NodeLosses) -> str:
     causes = ", ".join(f"{number} {cause}" for cause, number in sorted(losses.causes.items()))
-    return f"{printable(losses.node or 'no node')}  {_clock(losses.at)}  {losses.what}: {losses.losses} lost ({causes})"
+    return f"{losses.losses} lost ({causes})"
 
 
 def _summary(story: Story) -> str:
@@ -130,8 +140,30 @@ def _summary(story: Story) -> str:
     )
 
 
-def print_job(explanation: JobExplanation) -> None:
-    """Prints why a job is judged as it is."""
+def print_explanation(explanation: Explanation, *, meanwhile: str = "under way") -> None:
+    """Prints an explanation; `meanwhile`: what is said of a decision of which nobody knows what became of it."""
+    if isinstance(explanation, JobExplanation):
+        _print_job(explanation, meanwhile)
+    elif isinstance(explanation, OrderExplanation):
+        _print_order(explanation, meanwhile)
+    else:
+        _print_environment(explanation, meanwhile)
+
+
+def _print_order(explanation: OrderExplanation, meanwhile: str) -> None:
+    """Prints why a runner was decided on that is not known."""
+    console = _console()
+    job_id, environment_id = printable(explanation.job_id), explanation.environment_id
+    text = f"{job_id} was decided on for environment {environment_id}; no such job is known."
+    console.print(Text(text), soft_wrap=True)
+    if explanation.replaces is not None:
+        console.print(Text(f"It is to replace {printable(explanation.replaces)}."), soft_wrap=True)
+    _print_decisions(console, explanation.job_id, explanation.decisions, meanwhile)
+    _print_holds(console, explanation.holds)
+
+
+def _print_job(explanation: JobExplanation, meanwhile: str) -> None:
+    """Prints why a job is judged as it is, and what is done about it."""
     console = _console()
     _print_verdict(console, explanation)
     console.print("Evidence, in order:")
@@ -140,9 +172,10 @@ def print_job(explanation: JobExplanation) -> None:
         text = f"{explanation.next_state} ({explanation.next_rule}) at {_clock(explanation.verdict.due_at)}"
         console.print(Text(f"Next, if nothing else happens: {text}"))
     else:
-        console.print(Text("Next: nothing by time alone; only an event, a list or an operator changes this."))
-    if explanation.blame is not None:
-        console.print(Text(f"Lost with its node: {_blame_text(explanation.blame)}"), soft_wrap=True)
+        console.print(Text("Next: the verdict does not change by time alone."))
+    _print_place(console, explanation)
+    _print_decisions(console, explanation.job_id, explanation.decisions, meanwhile)
+    _print_holds(console, explanation.holds)
     if explanation.unmatched:
         console.print("Rules above it that did not match, and what each would have needed:")
         width = max(len(unmatched.rule) for unmatched in explanation.unmatched)
@@ -150,6 +183,34 @@ def print_job(explanation: JobExplanation) -> None:
             console.print(
                 Text(f"  {unmatched.rule:<{width}}  {unmatched.state:<12}  {unmatched.needs}"), soft_wrap=True
             )
+
+
+def _print_place(console: Console, explanation: JobExplanation) -> None:
+    """Where the job is, which node its loss is traced to, and which jobs it replaces or is replaced by."""
+    if explanation.node is not None:
+        where = "Last on" if explanation.verdict.state in ("lost", "gone") else "On"
+        console.print(Text(f"{where} {printable(explanation.node)}."), soft_wrap=True)
+    if explanation.blame is not None:
+        console.print(Text(f"Its loss is traced to {_traced_to(explanation.blame)}."), soft_wrap=True)
+    if explanation.replaces is not None:
+        console.print(Text(f"It replaces {printable(explanation.replaces)}."), soft_wrap=True)
+    if explanation.replaced_by is not None:
+        console.print(Text(f"Replaced by {printable(explanation.replaced_by)}."), soft_wrap=True)
+
+
+def _print_decisions(console: Console, job_id: str, decisions: list[Decision], meanwhile: str) -> None:
+    if decisions:
+        console.print("Decided about it:")
+    for decision in decisions:
+        text = f"  {_clock(decision.at)}  {decision.what(job_id)} ({decision.reason}): {decision.became(meanwhile)}"
+        console.print(Text(printable(text), style="blue"), soft_wrap=True)
+
+
+def _print_holds(console: Console, holds: list[Hold]) -> None:
+    for hold in holds:
+        since = f" since {_clock(hold.since)}" if hold.since is not None else ""
+        console.print(Text(f"Held back{since}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"  Rule {hold.rule}; ends when {printable(hold.ends)}."), soft_wrap=True)
 
 
 def _print_verdict(console: Console, explanation: JobExplanation) -> None:
@@ -175,7 +236,7 @@ def _print_evidence(console: Console, evidence: Iterable[Evidence]) -> None:
         console.print(Text(f"  {printable(where):<40}  {printable(item.text)}"), soft_wrap=True)
 
 
-def print_environment(explanation: EnvironmentExplanation) -> None:
+def _print_environment(explanation: EnvironmentExplanation, meanwhile: str) -> None:
     """Prints how an environment stands, and what keeps it from its target."""
     console = _console()
     head = Text(f"Environment {explanation.environment_id} is ")
@@ -192,14 +253,13 @@ def print_environment(explanation: EnvironmentExplanation) -> None:
     if explanation.causes:
         causes = ", ".join(f"{number} {cause}" for cause, number in sorted(explanation.causes.items()))
         console.print(Text(f"Lost: {causes}"))
-    _print_blame(console, "Losses by node, those that were dealt with too:", explanation.blame)
-    for hold in explanation.holds:
-        since = f" since {_clock(hold.since)}" if hold.since is not None else ""
-        console.print(Text(f"Held{since}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
-        console.print(Text(f"  Rule {hold.rule}; ends when {printable(hold.ends)}."), soft_wrap=True)
+    _print_blame(
+        console, "Losses by the node to which they are traced, those that were dealt with too:", explanation.blame
+    )
+    _print_holds(console, explanation.holds)
     if explanation.template is not None:
         console.print()
-        print_job(explanation.template)
+        _print_job(explanation.template, meanwhile)
 
 
 def _hold_text(hold: Hold) -> str:

@@ -161,6 +161,16 @@ def test_explain_asks_and_prints_as_of_a_recording(capfd: pytest.CaptureFixture[
     assert out.startswith("Environment 10 is active (running)")
 
 
+def test_explain_asks_of_a_runner_that_was_only_ordered(
+    capfd: pytest.CaptureFixture[str], background: Background
+) -> None:
+    (ordered,) = [each.job_id for each in background.served.bench.actions if each.kind == "create-runner"]
+    status, out, err = run(capfd, "explain", ordered, "--url", background.served.address)
+    assert (status, err) == (0, "")
+    assert f"It is to replace {runner(0)}." in out
+    assert "create-runner (replaces a runner that is lost: stuck-complete): under way" in out
+
+
 def test_explain_asks_the_one_of_the_configuration(
     capfd: pytest.CaptureFixture[str], background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +188,7 @@ def test_explain_says_in_one_line_why_it_cannot(capfd: pytest.CaptureFixture[str
     address = background.served.address
     for subject, url, said in (
         (runner(1)[:-1] + "7", address, f"did you mean {runner(1)}?"),
-        ("10-", address, "3 jobs begin with '10-'"),
+        ("10-", address, "jobs begin with '10-'"),
         ("../status", address, "'../status' is neither a job nor an environment"),
         ("10", "http://127.0.0.1:1", "nobody answers there"),
         ("10", "127.0.0.1:8646", "--url"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, OrderExplanation
 from poseidon_reconciler.core.subjects import UnknownSubjectError, explain
-from tests.core.builders import TEMPLATE, bench_with_pool, runner
+from tests.core.builders import TEMPLATE, bench_with_pool, lose, runner
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,19 @@ def test_an_environment_is_meant_by_its_number() -> None:
     found = explain(bench_with_pool(3).core, "10")
     assert isinstance(found, EnvironmentExplanation)
     assert found.environment_id == "10"
+
+
+def test_a_runner_that_was_only_ordered_is_meant_by_its_id_or_a_beginning() -> None:
+    bench = bench_with_pool(3)
+    lose(bench, 0, index=300)
+    bench.wait(60)
+    (ordered,) = [action.job_id for action in bench.actions if action.kind == "create-runner"]
+    for subject in (ordered, ordered[:11]):
+        found = explain(bench.core, subject)
+        assert isinstance(found, OrderExplanation)
+        assert found.job_id == ordered
+    with pytest.raises(UnknownSubjectError, match="4 jobs begin with '10-'"):
+        explain(bench.core, "10-")
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,6 @@ def test_the_same_story_gives_the_same_page() -> None:
 
 def test_losses_are_told_by_their_node() -> None:
     text = page(pool_story()).text
-    assert "Losses by node" in text
+    assert "Losses by the node to which they are traced" in text
     assert "agent-1 18:00:10.000 went down 2 2 stuck-complete" in text
-    assert "Losses by node" not in page(Story()).text
+    assert "Losses by" not in page(Story()).text

@@ -7,12 +7,13 @@ import re
 import pytest
 
 from poseidon_reconciler.core.blame import NodeLosses
+from poseidon_reconciler.core.decisions import Decision, Ending
 from poseidon_reconciler.core.diagnosis import Verdict
 from poseidon_reconciler.core.evidence import Evidence
-from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, Unmatched
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, OrderExplanation, Unmatched
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.recording.story import Entry, Story
-from poseidon_reconciler.recording.terminal import print_environment, print_job, print_story
+from poseidon_reconciler.recording.terminal import print_explanation, print_story
 from tests.recording.stories import RUNNER, START, environment, pool_story
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\r\nlost\u202e\x9b31m"
@@ -89,14 +90,14 @@ def test_losses_are_told_by_their_node(capsys: pytest.CaptureFixture[str]) -> No
     story = pool_story()
     story.blame = [LOST_WITH]
     lines = shown(capsys, story)
-    assert lines[lines.index("Losses by node") + 1] == (
+    assert lines[lines.index("Losses by the node to which they are traced") + 1] == (
         "  agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)"
     )
 
     story.blame *= 30
     lines = shown(capsys, story)
     assert "  and 10 more" in lines
-    assert not any("Losses by node" in line for line in shown(capsys, Story()))
+    assert not any("Losses by" in line for line in shown(capsys, Story()))
 
 
 def test_the_last_line_counts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +143,7 @@ def explanation(**fields: object) -> JobExplanation:
 
 
 def test_a_job_is_explained_from_its_verdict_to_what_comes_next(capsys: pytest.CaptureFixture[str]) -> None:
-    print_job(explanation())
+    print_explanation(explanation())
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
         f"{RUNNER} (runner of environment 10) is recovering since 2026-11-30 18:00:00.000",
         "Rule looks-dead: no allocation runs; it has not been quiet for long.",
@@ -157,31 +158,75 @@ def test_a_job_is_explained_from_its_verdict_to_what_comes_next(capsys: pytest.C
 
 def test_a_job_at_risk_of_which_nothing_is_due_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict("idle", "running", None, START, None, at_risk=True, counts=True)
-    print_job(explanation(verdict=verdict, unmatched=[], next_state=None, next_rule=None))
+    print_explanation(explanation(verdict=verdict, unmatched=[], next_state=None, next_rule=None))
     output = capsys.readouterr().out
     assert "At risk: the next evaluation of the job can end it although it lives." in output
-    assert "Next: nothing by time alone" in output
+    assert "Next: the verdict does not change by time alone." in output
     assert "Rules above it" not in output
 
 
 def test_a_lost_job_is_explained_with_its_node(capsys: pytest.CaptureFixture[str]) -> None:
-    print_job(explanation(blame=LOST_WITH))
-    assert (
-        "Lost with its node: agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)"
-        in capsys.readouterr().out
+    lost = Verdict("lost", "node-is-gone", "node-lost", START, None, at_risk=False, counts=False)
+    print_explanation(explanation(verdict=lost, node="agent-3", blame=LOST_WITH))
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("Last on agent-3.")
+    assert lines[at + 1] == (
+        "Its loss is traced to agent-1: 2026-11-30 18:00:10.000 went down; 3 lost (2 exhausted, 1 node-lost)."
     )
+    print_explanation(explanation(node="agent-3"))
+    assert "\nOn agent-3.\n" in capsys.readouterr().out
+
+
+NEW = "10-115c55d8-f4ca-5ed4-94a9-413c664f5f7f"
+DECISIONS = [
+    Decision(START + 1, "create-runner", "10", NEW, "replaces a runner that is lost", RUNNER),
+    Decision(
+        START + 1, "remove-job", "10", RUNNER, "lost for good: exhausted", None, 2, Ending(START + 2, "not-done", "403")
+    ),
+]
+
+
+def test_a_job_is_explained_with_what_is_done_about_it(capsys: pytest.CaptureFixture[str]) -> None:
+    hold = Hold(None, "storm", "storm: runners were lost", START, START + 40, "it is quiet")
+    print_explanation(explanation(decisions=DECISIONS, holds=[hold], replaced_by=NEW, replaces="10-older"))
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("It replaces 10-older.")
+    assert lines[at + 1 : at + 7] == [
+        f"Replaced by {NEW}.",
+        "Decided about it:",
+        f"  2026-11-30 18:00:01.000  create-runner {NEW} in its place (replaces a runner that is lost): under way",
+        "  2026-11-30 18:00:01.000  remove-job, 2 times (lost for good: exhausted): not-done (403)",
+        "Held back since 2026-11-30 18:00:00.000: storm: runners were lost, until 2026-11-30 18:00:40.000",
+        "  Rule storm; ends when it is quiet.",
+    ]
+
+
+def test_a_runner_that_was_only_planned_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    print_explanation(OrderExplanation(NEW, "10", RUNNER, DECISIONS[:1], []), meanwhile="only planned")
+    assert capsys.readouterr().out.splitlines() == [
+        f"{NEW} was decided on for environment 10; no such job is known.",
+        f"It is to replace {RUNNER}.",
+        "Decided about it:",
+        "  2026-11-30 18:00:01.000  create-runner (replaces a runner that is lost): only planned",
+    ]
 
 
 def test_an_explanation_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     fact = Evidence(1, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-    print_job(explanation(job_id=HOSTILE, evidence=[fact]))
+    decision = Decision(START, "remove-job", "10", HOSTILE, HOSTILE, None, 1, Ending(START, "not-done", HOSTILE))
+    print_explanation(
+        explanation(
+            job_id=HOSTILE, evidence=[fact], node=HOSTILE, decisions=[decision], replaced_by=HOSTILE, replaces=HOSTILE
+        )
+    )
+    print_explanation(OrderExplanation(HOSTILE, "10", HOSTILE, [decision], []))
     output = capsys.readouterr().out
     assert r"\x1b[2J" in output
     assert not STEERING.search(output)
 
 
 def test_an_environment_is_explained_with_what_keeps_it_from_its_target(capsys: pytest.CaptureFixture[str]) -> None:
-    print_environment(
+    print_explanation(
         EnvironmentExplanation(
             environment_id="10",
             state="lost",
@@ -205,9 +250,9 @@ def test_an_environment_is_explained_with_what_keeps_it_from_its_target(capsys: 
         "Runners: 3 idle, 2 lost; target 5, deficit 1",
         "1 more are asked for and not seen yet.",
         "Lost: 2 stuck-complete",
-        "Losses by node, those that were dealt with too:",
+        "Losses by the node to which they are traced, those that were dealt with too:",
         "  agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)",
-        "Held since 2026-11-30 18:00:00.000: 1 runner short",
+        "Held back since 2026-11-30 18:00:00.000: 1 runner short",
         "  Rule settling; ends when it lasts.",
     ]
     assert lines[9].startswith("template-10 (environment of environment 10) is recovering")

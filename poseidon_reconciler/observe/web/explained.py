@@ -6,16 +6,25 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from poseidon_reconciler.core.blame import NodeLosses
+from poseidon_reconciler.core.decisions import Decision
 from poseidon_reconciler.core.documents import iso
-from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation
+from poseidon_reconciler.core.explanation import (
+    EnvironmentExplanation,
+    Explanation,
+    JobExplanation,
+    OrderExplanation,
+)
+from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.markup.elements import Child, Element, element
 from poseidon_reconciler.policy import format_duration
 
 
-def explanation_parts(explanation: JobExplanation | EnvironmentExplanation, now: float) -> list[Element]:
+def explanation_parts(explanation: Explanation, now: float) -> list[Element]:
     """The explanation, as of now."""
     if isinstance(explanation, JobExplanation):
         return list(_job(explanation, now, "h1"))
+    if isinstance(explanation, OrderExplanation):
+        return list(_order(explanation))
     return list(_environment(explanation, now))
 
 
@@ -49,13 +58,54 @@ def _job(explanation: JobExplanation, now: float, heading: str) -> Iterator[Elem
         coming = f"{explanation.next_state} ({explanation.next_rule}) at {_moment(verdict.due_at)}, in {wait}"
         yield element("p", f"Next, if nothing else happens: {coming}.")
     else:
-        yield element("p", "Next: nothing by time alone; only an event, a list or an operator changes this.")
-    if explanation.blame is not None:
-        yield element("p", f"Lost with its node: {_blame(explanation.blame)}.")
+        yield element("p", "Next: the verdict does not change by time alone.")
+    yield from _place(explanation)
+    yield from _decisions(explanation.job_id, explanation.decisions)
+    yield from _holds(explanation.holds)
     evidence = ((item.index, f"{item.topic}/{item.type}", item.text) for item in explanation.evidence)
     yield from _table("Evidence, in order", ("index", "event", "what it says"), evidence)
     unmatched = ((rule.rule, rule.state, rule.needs) for rule in explanation.unmatched)
     yield from _table("Rules above it that did not match", ("rule", "state", "would have needed"), unmatched)
+
+
+def _place(explanation: JobExplanation) -> Iterator[Element]:
+    """Where the job is, which node its loss is traced to, and which jobs it replaces or is replaced by."""
+    if explanation.node is not None:
+        where = "Last on" if explanation.verdict.state in ("lost", "gone") else "On"
+        yield element("p", f"{where} {explanation.node}.")
+    if explanation.blame is not None:
+        yield element("p", f"Its loss is traced to {_blame(explanation.blame)}.")
+    if explanation.replaces is not None:
+        yield element("p", "It replaces ", _link(explanation.replaces), ".")
+    if explanation.replaced_by is not None:
+        yield element("p", "Replaced by ", _link(explanation.replaced_by), ".")
+
+
+def _order(explanation: OrderExplanation) -> Iterator[Element]:
+    """A runner that was decided on and is not known."""
+    yield element("h1", element("code", explanation.job_id))
+    environment = element("a", explanation.environment_id, href=explanation.environment_id)
+    yield element("p", "It was decided on for environment ", environment, "; no such job is known.")
+    if explanation.replaces is not None:
+        yield element("p", "It is to replace ", _link(explanation.replaces), ".")
+    yield from _decisions(explanation.job_id, explanation.decisions)
+    yield from _holds(explanation.holds)
+
+
+def _decisions(job_id: str, decisions: list[Decision]) -> Iterator[Element]:
+    rows = ((each.what(job_id), _moment(each.at), each.reason, each.became("under way")) for each in decisions)
+    yield from _table("Decided about it", ("action", "at", "reason", "outcome"), rows)
+
+
+def _holds(holds: list[Hold]) -> Iterator[Element]:
+    for hold in holds:
+        since = f" since {_moment(hold.since)}" if hold.since is not None else ""
+        until = f", until {_moment(hold.until)}" if hold.until is not None else ""
+        yield element("p", f"Held back{since}: {hold.reason}{until}. Rule {hold.rule}; ends when {hold.ends}.")
+
+
+def _link(job_id: str) -> Element:
+    return element("a", element("code", job_id), href=quote(job_id, safe=""))
 
 
 def _environment(explanation: EnvironmentExplanation, now: float) -> Iterator[Element]:
@@ -72,19 +122,20 @@ def _environment(explanation: EnvironmentExplanation, now: float) -> Iterator[El
     if explanation.causes:
         causes = ", ".join(f"{number} {cause}" for cause, number in sorted(explanation.causes.items()))
         yield element("p", f"Lost: {causes}.")
-    for hold in explanation.holds:
-        since = f" since {_moment(hold.since)}" if hold.since is not None else ""
-        until = f", until {_moment(hold.until)}" if hold.until is not None else ""
-        yield element("p", f"Held{since}: {hold.reason}{until}. Rule {hold.rule}; ends when {hold.ends}.")
+    yield from _holds(explanation.holds)
     blame = ((row.node or "no node", _moment(row.at), row.what, row.losses, _causes(row)) for row in explanation.blame)
-    yield from _table("Losses by node", ("node", "at", "what had happened to it", "lost", "causes"), blame)
+    yield from _table(
+        "Losses by the node to which they are traced",
+        ("node", "at", "what had happened to it", "lost", "causes"),
+        blame,
+    )
     if explanation.template is not None:
         yield from _job(explanation.template, now, "h2")
 
 
 def _blame(row: NodeLosses) -> str:
     """In one line."""
-    return f"{row.node or 'no node'}, {row.what} ({_moment(row.at)}); {row.losses} lost, {_causes(row)}"
+    return f"{row.node or 'no node'}: {_moment(row.at)} {row.what}; {row.losses} lost, {_causes(row)}"
 
 
 def _causes(row: NodeLosses) -> str:

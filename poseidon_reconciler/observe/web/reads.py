@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from poseidon_reconciler.core.documents import iso
-from poseidon_reconciler.core.explanation import JobExplanation
+from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExplanation, OrderExplanation
 from poseidon_reconciler.core.printable import printable
 from poseidon_reconciler.core.subjects import UnknownSubjectError, explain
 from poseidon_reconciler.observe.web.fresh import Fresh, FreshAside
@@ -23,6 +23,11 @@ from poseidon_reconciler.observe.web.status import Status
 Metrics = Callable[[], tuple[bytes, str]]
 """Gives all metrics as text, and the content type of that."""
 
+_KINDS: Final[dict[type, str]] = {
+    JobExplanation: "job",
+    OrderExplanation: "order",
+    EnvironmentExplanation: "environment",
+}
 _DEFAULT_LIMIT: Final = 100
 _MAX_SUBJECT_CHARS: Final = 300
 _MAX_NUMBER_CHARS: Final = 15
@@ -105,7 +110,7 @@ class Reads:
         return json_answer(
             {
                 "at": iso(self._source.core.now),
-                "kind": "job" if isinstance(explanation, JobExplanation) else "environment",
+                "kind": _KINDS[type(explanation)],
                 "explanation": msgspec.to_builtins(explanation),
             }
         )

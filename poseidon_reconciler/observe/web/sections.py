@@ -41,7 +41,7 @@ _LOSSES: Final = [
     Column("job", "job_id", "job"),
     Column("at", "at", "time"),
     Column("cause", "cause"),
-    Column("node", "node"),
+    Column("last on", "node"),
     Column("evidence", "evidence"),
     Column("by now", "state"),
 ]
@@ -60,7 +60,7 @@ _PAUSES: Final = [
     Column("by", "by"),
 ]
 _BLAME: Final = [
-    Column("node", "node", "node"),
+    Column("losses traced to", "node", "node"),
     Column("at", "at", "time"),
     Column("what had happened to it", "what"),
     Column("lost", "losses", "number"),

@@ -43,7 +43,7 @@ def losses_list(losses: Sequence[Loss], scale: TimeScale) -> Element | None:
             _evidence_list(loss.evidence),
         ]
 
-    columns = [Column(title) for title in ("lost job", scale.heading, "cause", "rule", "node", "evidence")]
+    columns = [Column(title) for title in ("lost job", scale.heading, "cause", "rule", "last on", "evidence")]
     caption = f"{counted(len(losses), 'job')} found lost: {causes(losses)}"
     return _folded(len(losses), caption, table(caption, columns, losses, row, cards=True, most=MAX_LOSSES))
 
@@ -62,7 +62,7 @@ def blame_table(blame: Sequence[NodeLosses], scale: TimeScale) -> Element | None
         Column("jobs lost", number=True),
         Column("causes"),
     ]
-    return table("Losses by node", columns, blame, row, cards=True)
+    return table("Losses by the node to which they are traced", columns, blame, row, cards=True)
 
 
 def causes(losses: Iterable[Loss]) -> str:

@@ -45,6 +45,14 @@ def test_explanations_are_as_described(background: Background, subject: str) -> 
     case.validate_response(response, excluded_checks=[not_a_server_error])
 
 
+def test_a_runner_that_was_only_ordered_is_explained_as_described(background: Background) -> None:
+    (ordered,) = [each.job_id for each in background.served.bench.actions if each.kind == "create-runner"]
+    case = schema["/v1/explain/{subject}"]["GET"].Case(path_parameters={"subject": ordered})
+    response = case.call(base_url=background.served.address)
+    assert (response.status_code, response.json()["kind"]) == (200, "order")
+    case.validate_response(response, excluded_checks=[not_a_server_error])
+
+
 @pytest.mark.parametrize("path", ["/v1/status", "/v1/journal", "/v1/history"])
 def test_what_is_told_of_a_loss_is_as_described(background: Background, path: str) -> None:
     case = schema[path]["GET"].Case()

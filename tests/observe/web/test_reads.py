@@ -194,6 +194,7 @@ async def test_explain_gives_what_the_core_gives() -> None:
         _, of_template = await ask(client, f"/v1/explain/{TEMPLATE}")
     assert of_job == of_beginning
     assert msgspec.convert(of_job["explanation"], JobExplanation) == explain(served.bench.core, runner(0))
+    assert of_job["explanation"]["decisions"]
     assert (of_environment["kind"], of_template["kind"]) == ("environment", "job")
     environment = msgspec.convert(of_environment["explanation"], EnvironmentExplanation)
     assert environment == explain(served.bench.core, "10")
