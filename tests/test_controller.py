@@ -14,7 +14,7 @@ from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.policy import PacePolicy, Policy, PoolPolicy
 from tests.controllers import DONE, RESYNC_S, Rig, at_once, in_virtual_time, now, pool, rig
-from tests.core.builders import allocation, job, line_of, node_id, runner
+from tests.core.builders import allocation, job, line_of, node, node_id, runner
 
 # --- before anything is decided -------------------------------------------------------------------------------------
 
@@ -722,3 +722,16 @@ async def test_nothing_is_created_any_more_once_others_have_filled_the_pool() ->
         await at_once()
 
         assert not r.actions.may_write()
+
+
+@in_virtual_time
+async def test_whoever_looks_on_is_told_of_nodes_and_storms_although_no_job_is_concerned() -> None:
+    async with rig() as r:
+        r.lists.answer = lambda: (pool(100, 0), "")
+        await r.open()
+        r.notes.steps.clear()
+        r.say(node(node_id(2), "down", index=300), index=300)
+        await asyncio.sleep(60)
+
+        told = [(step.nodes[0].status if step.nodes else None, step.storm is not None) for step in r.notes.steps]
+        assert told == [("down", True), (None, True)]

@@ -280,7 +280,7 @@ class Controller:
         return stands
 
     def _step(self, step: Step) -> None:
-        if step.changes or step.actions:
+        if step.changes or step.actions or step.nodes or step.storm is not None:
             self._observer.stepped(step)
         if not self.stopping:
             for action in step.actions:

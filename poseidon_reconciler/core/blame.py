@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from poseidon_reconciler.core.diagnosis import Change, is_killer
 from poseidon_reconciler.core.model import Model
-from poseidon_reconciler.core.records import UNREACHABLE, Allocation, Job, Node
+from poseidon_reconciler.core.records import UNREACHABLE, Allocation, Job, NodeChange
 from poseidon_reconciler.policy import format_duration
 
 KEPT_S: Final = 86_400.0
@@ -150,7 +150,7 @@ class Blame:
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
-    def _note_node(self, node: Node, now: float) -> None:
+    def _note_node(self, node: NodeChange, now: float) -> None:
         before = self._node_states.get(node.id)
         state = self._node_states[node.id] = (node.status, node.draining)
         disturbance = self._disturbances.get(node.id)
@@ -239,7 +239,7 @@ def fatal_allocation(job: Job) -> Allocation | None:
     return max(killers, key=lambda a: (a.data.create_index, a.data.id), default=job.current)
 
 
-def _tell(disturbance: _Disturbance, node: Node) -> None:
+def _tell(disturbance: _Disturbance, node: NodeChange) -> None:
     if node.draining:
         disturbance.add("was drained")
     if node.status != "ready":

@@ -17,7 +17,7 @@ from poseidon_reconciler.core.events import (
     NodePayload,
     Payload,
 )
-from poseidon_reconciler.core.records import LIST, Allocation, Evaluation, Job, Node, Origin
+from poseidon_reconciler.core.records import LIST, Allocation, Evaluation, Job, Node, NodeChange, Origin
 from poseidon_reconciler.core.registry import Registry
 
 # Nomad itself keeps a handful of each; a job that fails for days must not fill our memory.
@@ -217,12 +217,14 @@ class Model(Registry):
         """Changes what is known of a node, and has the jobs that are placed on it judged anew."""
         if (status, draining) == (node.status, node.draining):
             return
+        told = self.nodes_changed.get(node.id)
+        before = (node.status, node.draining) if told is None else (told.status_before, told.draining_before)
+        self.nodes_changed[node.id] = NodeChange(node.id, node.name, status, draining, *before)
         if status != node.status:
             node.since = now
         node.status, node.draining = status, draining
         if status == "gone":
             self.forget_node_later(node, now)
-        self.nodes_changed[node.id] = node
         for job in list(node.jobs.values()):
             if any(allocation.data.node_id == node.id for allocation in job.allocations.values()):
                 self.changed[job.id] = job

@@ -9,7 +9,8 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from poseidon_reconciler.policy import PacePolicy
+from poseidon_reconciler.core.wording import counted
+from poseidon_reconciler.policy import PacePolicy, format_duration
 
 _LEAST_LOSSES_OF_A_STORM: Final = 3
 _MOST_JITTER: Final = 0.25
@@ -85,11 +86,13 @@ class StormWatch:
         policy: what makes a storm.
         since: when the present storm began; None while there is none.
         until: when it ends if nothing else happens; None while there is none.
+        reason: what the present or the last storm began with, in words.
     """
 
     def __init__(self, policy: PacePolicy) -> None:
         self.since: float | None = None
         self.until: float | None = None
+        self.reason = ""
         self._stirred = False
         self.policy = policy
         self._last_disturbance = 0.0
@@ -130,6 +133,9 @@ class StormWatch:
             if not many_runners and not many_nodes:
                 return
             self.since = now
+            lost = ((self._runners, known_runners, "runner"), (self._nodes, known_nodes, "node"))
+            shares = [f"{len(those)} of {counted(known, noun)}" for those, known, noun in lost if those]
+            self.reason = f"{' and '.join(shares)} lost within {format_duration(self.policy.storm_window_s)}"
         quiet = self._last_disturbance + self.policy.storm_settle_s
         self.until = min(quiet, self.since + self.policy.storm_max_hold_s)
         if now >= self.until:

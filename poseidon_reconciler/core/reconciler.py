@@ -6,6 +6,7 @@ decides. Both get the same answers to the same input, because nothing else is in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from poseidon_reconciler.core.blame import KEPT_S, Blame
@@ -16,10 +17,18 @@ from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.plan import Planner
-from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.records import Job, NodeChange
 from poseidon_reconciler.core.registry import RETENTION_S
 from poseidon_reconciler.core.snapshots import SnapshotReader
 from poseidon_reconciler.policy import Policy
+
+
+class Storm(NamedTuple):
+    """A storm that began or ended. `until` is when it ends if nothing else happens; None once it is over."""
+
+    since: float
+    until: float | None
+    reason: str
 
 
 class Step(NamedTuple):
@@ -30,6 +39,8 @@ class Step(NamedTuple):
     actions: list[Action]
     forgotten: list[Job]
     new_epoch: bool = False
+    nodes: Sequence[NodeChange] = ()
+    storm: Storm | None = None
 
 
 class Reconciler:
@@ -46,6 +57,8 @@ class Reconciler:
         self.diagnosis = Diagnosis(self.model, policy)
         self.planner = Planner(self.model, self.diagnosis, policy)
         self.blame = Blame(self.model, max(KEPT_S, retention_s))
+        # The storm that was told of and goes on.
+        self._storm: Storm | None = None
 
     def feed_frame(self, frame: Frame, now: float) -> Step:
         """Takes in one line of the event stream, received at `now`."""
@@ -109,6 +122,20 @@ class Reconciler:
             self.blame.forget(forgotten)
         changes = self.diagnosis.update(now)
         # Before the planner, who takes the nodes' changes as told.
+        nodes = tuple(self.model.nodes_changed.values()) if self.model.nodes_changed else ()
         self.blame.observe(changes, now)
         self.planner.observe(changes, now)
-        return Step(now, changes, self.planner.plan(now), forgotten)
+        actions = self.planner.plan(now)
+        storm = self._storm_news() if self.planner.storm.since is not None or self._storm is not None else None
+        return Step(now, changes, actions, forgotten, nodes=nodes, storm=storm)
+
+    def _storm_news(self) -> Storm | None:
+        """The storm that has begun, or ended, since this was asked last."""
+        told, storm = self._storm, self.planner.storm
+        if told is None and storm.since is not None:
+            self._storm = Storm(storm.since, storm.until, storm.reason)
+            return self._storm
+        if told is not None and storm.since is None:
+            self._storm = None
+            return told._replace(until=None)
+        return None

@@ -268,6 +268,17 @@ class Node(Struct, gc=False):
         return [allocation for allocation in placed if allocation.data.node_id == self.id]
 
 
+class NodeChange(Struct, gc=False, frozen=True):
+    """A node whose status or draining became another one; `status_before` is empty where it was never seen itself."""
+
+    id: str
+    name: str
+    status: str
+    draining: bool
+    status_before: str
+    draining_before: bool
+
+
 class Environment(Struct, gc=False):
     """An execution environment: its own job, if any is known, and its runners."""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.ids import parse_job_id
-from poseidon_reconciler.core.records import Environment, GoneCause, Job, Node, Origin
+from poseidon_reconciler.core.records import Environment, GoneCause, Job, Node, NodeChange, Origin
 
 RETENTION_S: Final = 3600.0
 
@@ -23,7 +23,7 @@ class Registry:
     Attributes:
         retention_s: how long what is gone is remembered, in seconds.
         changed: the jobs that must be judged anew, in the order in which they changed; whoever judges clears it.
-        nodes_changed: the nodes whose status or draining changed; whoever plans clears it.
+        nodes_changed: the nodes whose status or draining changed, by id; whoever plans clears it.
         job_floor, allocation_floor, evaluation_floor, node_floor: what was created up to here and is not known does
             not exist any more, because a whole list did not have it.
     """
@@ -39,7 +39,7 @@ class Registry:
         self.nodes: dict[str, Node] = {}
         self.environments: dict[str, Environment] = {}
         self.changed: dict[str, Job] = {}
-        self.nodes_changed: dict[str, Node] = {}
+        self.nodes_changed: dict[str, NodeChange] = {}
         self.job_floor = self.allocation_floor = self.evaluation_floor = self.node_floor = UNKNOWN
         self._forget_at: list[tuple[float, str]] = []
         self._forget_nodes_at: list[tuple[float, str]] = []

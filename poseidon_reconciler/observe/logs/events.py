@@ -43,6 +43,16 @@ MESSAGES: Final = {
     "too-many-frames": Message(_WARNING, "Reading lists took longer than the stream allows; it is taken up anew."),
     "protection-on": Message(_INFO, "These servers may end living jobs: jobs at risk are protected."),
     "protection-off": Message(_INFO, "These servers do not end living jobs: nothing needs protection."),
+    # --- nodes
+    "node-down": Message(_INFO, "A node's heartbeat is missing; what ran there is lost, or soon will be."),
+    "node-disconnected": Message(_INFO, "A node's heartbeat is missing; what runs there may come back with it."),
+    "node-initializing": Message(_INFO, "A node's agent has begun anew and is not ready yet."),
+    "node-ready": Message(_INFO, "A node is ready again; `before` says what it was."),
+    "node-draining": Message(_INFO, "A node drains: what runs there must leave."),
+    "node-drained": Message(_INFO, "A node's drain is over, or was called off."),
+    "node-removed": Message(_INFO, "A node was removed from the cluster, or collected."),
+    "storm-began": Message(_INFO, "Much was lost together (`detail`): repairs wait at least until `until`."),
+    "storm-over": Message(_INFO, "It has been quiet for long enough, or was held for long enough: repairs go on."),
     # --- jobs
     "runner-lost": Message(_WARNING, "A runner is dead for good; `cause` and `rule` say why."),
     "environment-lost": Message(_WARNING, "An environment's own job is dead for good."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from structlog.stdlib import BoundLogger
@@ -10,8 +11,10 @@ from structlog.stdlib import BoundLogger
 from poseidon_reconciler.core.diagnosis import Change
 from poseidon_reconciler.core.events import UNKNOWN
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
-from poseidon_reconciler.core.reconciler import Step
+from poseidon_reconciler.core.reconciler import Step, Storm
 from poseidon_reconciler.observe.logs.events import message
+from poseidon_reconciler.observe.logs.nodes import node_messages
+from poseidon_reconciler.policy import format_duration
 
 _OUTCOMES: Final = {
     "done": "action-done",
@@ -31,6 +34,11 @@ class LogObserver:
         self._logger = logger
 
     def stepped(self, step: Step) -> None:
+        # First what happened to the cluster, then what came of it.
+        for name, fields in node_messages(step.nodes):
+            self._log(name, **fields)
+        if step.storm is not None:
+            self._storm(step.storm, step.at)
         for change in step.changes:
             self._change(change)
         for action in step.actions:
@@ -53,6 +61,7 @@ class LogObserver:
         if not self._logger.isEnabledFor(message(name).level):
             return
         job, verdict = change.job, change.verdict
+        placed = job.current.data if job.current is not None else None
         self._log(
             name,
             environment_id=job.environment_id,
@@ -61,9 +70,18 @@ class LogObserver:
             cause=verdict.cause,
             rule=verdict.rule,
             before=change.before.state if change.before is not None else None,
-            node=job.current.data.node_id or None if job.current is not None else None,
+            node=placed.node_id or None if placed is not None else None,
+            node_name=placed.node_name or None if placed is not None else None,
             index=job.known_index if job.known_index != UNKNOWN else None,
         )
+
+    def _storm(self, storm: Storm, now: float) -> None:
+        if storm.until is not None:
+            until = datetime.fromtimestamp(storm.until, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            self._log("storm-began", detail=storm.reason, until=until)
+        else:
+            lasted = format_duration(round(now - storm.since, 1))
+            self._log("storm-over", detail=f"after {lasted}; it began with {storm.reason}")
 
     def _log(self, name: str, **fields: Any) -> None:
         self._logger.log(message(name).level, name, **fields)

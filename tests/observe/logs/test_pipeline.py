@@ -9,7 +9,6 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,19 +22,6 @@ from poseidon_reconciler.observe.logs.pipeline import Logs
 
 HOSTILE = '10-x\n{"level":"error","event":"forged"}\r\x1b[2J\x9b31m\u202e\ud800\x00'
 ACTION = Action(1.0, "create-runner", "10", "10-new", "replaces a runner that is lost", "10-old")
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Callable[..., list[str]]:
-    """Runs something while logs are open, and gives the lines."""
-
-    def written(act: Callable[[LogObserver], object], **settings: Any) -> list[str]:
-        path = tmp_path / "log"
-        with path.open("wb") as file, Logs(LogSettings(**settings), file.fileno()) as logs:
-            act(logs.observer)
-        return path.read_text().splitlines()
-
-    return written
 
 
 Lines = Callable[..., list[str]]
