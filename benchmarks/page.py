@@ -65,8 +65,9 @@ async def measure(environments: int, runners: int, requests: int, scrapes: int, 
     served = Served(bench, metrics=telemetry.render)
     results: dict[str, float] = {}
     rows = environment_rows(served.bench.core)
+    coming = dict.fromkeys(rows, 0)
     for number in range(POINTS * 40):
-        served.server.history.take(served.bench.now + number, rows)
+        served.server.history.take(served.bench.now + number, rows, coming)
     sampling = asyncio.create_task(telemetry.run())
     async with served.serving() as client:
         for path in _PATHS:
@@ -98,7 +99,8 @@ async def median_ms(served: Served, client: aiohttp.ClientSession, path: str) ->
     times = []
     for _ in range(9):
         served.server.expire()
-        served.server.history.take(served.bench.now, environment_rows(served.bench.core))
+        rows = environment_rows(served.bench.core)
+        served.server.history.take(served.bench.now, rows, dict.fromkeys(rows, 0))
         began = time.perf_counter()
         await ask(client, path)
         times.append((time.perf_counter() - began) * 1000)

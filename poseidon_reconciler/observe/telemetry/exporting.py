@@ -7,6 +7,7 @@ threads. Nothing here is registered globally or at the interpreter's exit: whoev
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -94,14 +95,15 @@ def _attempt(build: Callable[[], T]) -> T | None:
 
 def _processor(settings: TelemetrySettings, environ: Mapping[str, str]) -> BatchSpanProcessor:
     timeout_s = _timeout_s("TRACES", settings, environ)
-    return BatchSpanProcessor(OTLPSpanExporter(_url("traces", settings), timeout=timeout_s))
+    trusted = _trusted("TRACES", environ)
+    return BatchSpanProcessor(OTLPSpanExporter(_url("traces", settings), certificate_file=trusted, timeout=timeout_s))
 
 
 def _reader(settings: TelemetrySettings, environ: Mapping[str, str]) -> MetricReader:
     timeout_s = _timeout_s("METRICS", settings, environ)
     interval_s = _unless_said("interval_s", settings, environ, "OTEL_METRIC_EXPORT_INTERVAL")
     return PeriodicExportingMetricReader(
-        OTLPMetricExporter(_url("metrics", settings), timeout=timeout_s),
+        OTLPMetricExporter(_url("metrics", settings), certificate_file=_trusted("METRICS", environ), timeout=timeout_s),
         export_interval_millis=interval_s * _MILLISECONDS if interval_s is not None else None,
         cardinality_limits=CARDINALITY,
     )
@@ -110,6 +112,17 @@ def _reader(settings: TelemetrySettings, environ: Mapping[str, str]) -> MetricRe
 def _url(signal: str, settings: TelemetrySettings) -> str | None:
     """Where a signal is sent; None leaves that to the SDK's variables."""
     return f"{settings.endpoint.rstrip('/')}/v1/{signal}" if settings.endpoint is not None else None
+
+
+def _trusted(signal: str, environ: Mapping[str, str]) -> str | None:
+    """The certificates that the system trusts, by which all others here go: left alone, the SDK would take those of a
+    package. None where it reads a variable itself, or where the system has none.
+    """
+    variables = ("OTEL_EXPORTER_OTLP_CERTIFICATE", f"OTEL_EXPORTER_OTLP_{signal}_CERTIFICATE")
+    if any(environ.get(variable) for variable in variables):
+        return None
+    system = ssl.get_default_verify_paths()
+    return system.cafile or system.capath
 
 
 def _timeout_s(signal: str, settings: TelemetrySettings, environ: Mapping[str, str]) -> float | None:

@@ -19,13 +19,13 @@ POINTS: Final = 120
 _MOST_SAMPLES_A_POINT: Final = 16
 _MAX_ENVIRONMENTS: Final = 2000
 _UNKNOWN: Final = -1
-_COMING: Final = ("starting", "recovering", "blocked", "disconnected")
 
-_SERIES: Final[dict[str, Callable[[EnvironmentRow], int]]] = {
-    "target": lambda row: _UNKNOWN if row.target is None else row.target,
-    "idle": lambda row: row.idle,
-    "coming": lambda row: sum(getattr(row, state) for state in _COMING),
-    "lost": lambda row: row.lost,
+# Of an environment's row, and the number of its runners that are on their way.
+_SERIES: Final[dict[str, Callable[[EnvironmentRow, int], int]]] = {
+    "target": lambda row, _: _UNKNOWN if row.target is None else row.target,
+    "idle": lambda row, _: row.idle,
+    "coming": lambda _, coming: coming,
+    "lost": lambda row, _: row.lost,
 }
 # Of several samples that become one point, trouble is what must stay to be seen.
 _JOINED: Final[dict[str, Callable[[int, int], int]]] = {"target": max, "idle": min, "coming": max, "lost": max}
@@ -42,8 +42,10 @@ class History:
         self._last_at: float | None = None
         self._environments: dict[str, dict[str, array[int]]] = {}
 
-    def take(self, at: float, rows: Mapping[str, EnvironmentRow]) -> None:
-        """Takes a sample of all pools; without rows it says that nothing is known of that time."""
+    def take(self, at: float, rows: Mapping[str, EnvironmentRow], coming: Mapping[str, int]) -> None:
+        """Takes a sample of all pools, and of each how many runners are on their way; without rows it says that nothing
+        is known of that time.
+        """
         if self._points == 0 or self._samples_in_last == self._samples_a_point:
             self._begin_point()
         self._samples_in_last += 1
@@ -55,7 +57,7 @@ class History:
                     continue
                 series = self._environments[id_] = {name: array("i", [_UNKNOWN]) * self._points for name in _SERIES}
             for name, values in series.items():
-                values[-1] = _join(name, values[-1], _SERIES[name](row))
+                values[-1] = _join(name, values[-1], _SERIES[name](row, coming[id_]))
 
     def document(self) -> dict[str, Any]:
         """All of it, by environment and series, the oldest first; null where nothing is known."""

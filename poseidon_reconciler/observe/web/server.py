@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from poseidon_reconciler.core.status import environment_rows
+from poseidon_reconciler.core.status import environment_rows, on_their_way
 from poseidon_reconciler.markup.look import look
 from poseidon_reconciler.observe.web import guard
 from poseidon_reconciler.observe.web.events import Events
@@ -135,8 +135,10 @@ class WebServer:
 
     async def _sample(self) -> None:
         while True:
-            rows = environment_rows(self._source.core) if self._source.is_synced() else {}
-            self.history.take(self._source.clock(), rows)
+            core = self._source.core
+            rows = environment_rows(core) if self._source.is_synced() else {}
+            coming = {id_: sum(on_their_way(core, id_).values()) for id_ in rows}
+            self.history.take(self._source.clock(), rows, coming)
             await asyncio.sleep(self.history.sample_s / self._speed)
 
 

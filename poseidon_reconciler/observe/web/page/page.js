@@ -142,7 +142,7 @@ const filter = (() => {
 (() => {
   const square = (kind) => draw("svg", { "aria-hidden": "true" }, draw("rect", { class: kind, width: 14, height: 14 }));
   const dashes = draw("svg", { "aria-hidden": "true" }, draw("line", { x1: 0, x2: 14, y1: 7, y2: 7 }));
-  const parts = [square("idle"), " idle", square("coming"), " coming", square("lost"), " lost", dashes, " target"];
+  const parts = [square("idle"), " idle", square("coming"), " on their way", square("lost"), " lost", dashes, " target"];
   tables.pools.before(make("p", { class: "legend" }, "In the charts:", ...parts));
 })();
 
