@@ -285,7 +285,10 @@ class Poseidon:
             self._load(pool)
             number = len(self.ordered) - before
             self.ordered_by_alert += number
-            self._note(f"Prewarming Pool Alert, {number} runners ordered at once for", pool.job["ID"])
+            self._note(
+                f"Prewarming Pool Alert, {number} runner{'' if number == 1 else 's'} ordered at once for",
+                pool.job["ID"],
+            )
             self._check(pool)
 
     # -- writes ------------------------------------------------------------------------------------------------------
