@@ -297,6 +297,7 @@ class Poseidon:
         for _ in range(number):
             job = _runner_of(pool.job, pj.runner_id(pool.number, self._rng))
             self.ordered.append(job["ID"])
+            self._note("creates a runner", job["ID"])
             self._cluster.jobs.register(job)
 
     def _purge(self, job_id: str, why: str) -> None:
