@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## An embedded cluster breaks, and the reconciler heals it [ARGS="--list"]
+demo: $(READY) ## An embedded cluster breaks, and the reconciler heals it [ARGS="--scenario NAME", ARGS=--list]
 	@$(BIN)/poseidon-reconciler demo $(ARGS)
 
 replay: $(READY) ## Verdicts and plan for a recording: FILE=recording.ndjson.gz [ARGS="--report out.html"]
@@ -81,7 +81,7 @@ $(READY): requirements-dev.txt pyproject.toml $(BIN)/python
 $(BIN)/python:
 	@"$(PYTHON)" -c '$(NEW_ENOUGH)' 2>/dev/null || { \
 		echo "error: no Python 3.11 or newer found; name one with PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "Building $(VENV) with $(PYTHON) (once)"
+	@echo "Building $(VENV) with $(PYTHON) (once; it downloads packages, which takes a minute or two)"
 	@if "$(PYTHON)" -c 'import ensurepip' 2>/dev/null; then \
 		"$(PYTHON)" -m venv --clear $(VENV); \
 	elif "$(PYTHON)" -m pip --version >/dev/null 2>&1; then \

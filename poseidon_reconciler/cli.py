@@ -266,6 +266,9 @@ def _add_twin(commands: _Commands) -> None:
         "--port", type=int, default=4646, metavar="P", help="where to listen on loopback (default: 4646)"
     )
     parser.add_argument("--scenario", metavar="NAME", help="a failure to play on it, once")
+    parser.add_argument(
+        "--after", default="30s", metavar="DURATION", help="how long all is well before the failure (default: 30s)"
+    )
     parser.add_argument("--poseidon", choices=["on", "off"], default="off", help="whether a Poseidon is beside it")
     parser.set_defaults(run=_twin)
 

@@ -134,7 +134,7 @@ async def test_what_is_put_in_one_go_is_taken_in_in_that_order() -> None:
 async def test_how_much_was_read_is_told() -> None:
     async with rig() as r:
         await r.open()
-        assert ("lists-read", "1 environments, 4 jobs") in r.notes.notes
+        assert ("lists-read", "1 environment, 4 jobs") in r.notes.notes
 
 
 @in_virtual_time

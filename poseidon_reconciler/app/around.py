@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from poseidon_reconciler.app.observers import Observers
@@ -38,8 +38,11 @@ def add_poseidon(
     *,
     clock: Callable[[], float] = time.time,
     speed: float = 1.0,
+    begin: Callable[[], Awaitable[object]] | None = None,
 ) -> None:
-    """Has the Poseidon of the settings, if there is one, compared with what a reconciler knows (`running.poseidon`)."""
+    """Has the Poseidon of the settings, if there is one, compared with what a reconciler knows (`running.poseidon`).
+    It is not asked before `begin` is over.
+    """
     if settings.poseidon.address is None:
         return
 
@@ -49,7 +52,13 @@ def add_poseidon(
     watch = PoseidonWatch(settings.poseidon, truth, observers.noted, clock=clock, speed=speed)
     observers.add(watch)
     running.poseidon = lambda: watch.view
-    running.accompany("Poseidon's statistics", watch.run)
+
+    async def run() -> None:
+        if begin is not None:
+            await begin()
+        await watch.run()
+
+    running.accompany("Poseidon's statistics", run)
 
 
 class Notifier:

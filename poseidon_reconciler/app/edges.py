@@ -14,6 +14,7 @@ from poseidon_reconciler.core.events import Snapshot
 from poseidon_reconciler.core.ids import template_id
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.nomad.confirm import AsOf
 from poseidon_reconciler.nomad.connection import Connection
 from poseidon_reconciler.nomad.documents import Stamp
@@ -52,7 +53,9 @@ def input_of(item: Item) -> Input | None:
     match item:
         case FrameReceived():
             if item.line.faults:
-                return StreamDoubt(f"{item.line.faults} events of a line could not be read", item.received_at)
+                return StreamDoubt(
+                    f"{counted(item.line.faults, 'event')} of a line could not be read", item.received_at
+                )
             return StreamFrame(item.line, item.received_at, item.data)
         case Opened():
             return StreamOpened(item.at)

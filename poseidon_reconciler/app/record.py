@@ -18,6 +18,7 @@ from poseidon_reconciler.app.running import StartError
 from poseidon_reconciler.app.settings import duration_option, load_settings
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.core.printable import printable
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
@@ -79,9 +80,10 @@ async def _record(settings: Settings, files: RecordingFiles, path: Path) -> int:
 
 
 def _summary(recording: Recording, recorder: Recorder, files: RecordingFiles) -> str:
+    lines, snapshots = counted(recorder.frames, "line"), counted(recorder.snapshots, "snapshot")
     parts = [
-        f"{recorder.frames} lines and {recorder.snapshots} snapshots over {recording.connections} connections",
-        f"{files.bytes_written / 1e6:.1f} MB in {files.files} files",
+        f"{lines} and {snapshots} over {counted(recording.connections, 'connection')}",
+        f"{files.bytes_written / 1e6:.1f} MB in {counted(files.files, 'file')}",
     ]
     if recorder.dropped:
         parts.append(f"{recorder.dropped} dropped because the disk was too slow")

@@ -15,6 +15,7 @@ from typing import Final
 
 from poseidon_reconciler.app.running import StartError
 from poseidon_reconciler.app.start import hopeless
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.items import Closed, FrameReceived, Gap, Heartbeat, Item, MalformedLine, Opened
 from poseidon_reconciler.nomad.raw_lists import RawListReader, RawLists
@@ -193,5 +194,5 @@ class Recording:
         complete = self._held is not None
         at = self._clock()
         if self._recorder.snapshot(lists.members, lists.indexes, at, may_begin_file=complete):
-            self._note("lists-read", f"{sum(map(len, lists.members.values()))} objects")
+            self._note("lists-read", f"{counted(sum(map(len, lists.members.values())), 'object')}")
         self._release()

@@ -15,6 +15,7 @@ from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.simulation.course import Course, course_of
 from poseidon_reconciler.app.simulation.shrink import shrink
 from poseidon_reconciler.app.simulation.simulation import Outcome, simulate
+from poseidon_reconciler.core.wording import counted
 
 PROMISES: Final = {
     1: "one loss leads to at most one replacement",
@@ -85,7 +86,8 @@ def _tell(outcomes: list[Outcome], broken: list[Outcome], shrunk: list[Outcome],
     simulated_h = sum(outcome.lasted_s for outcome in outcomes) / 3600
     mishaps = sum(outcome.mishaps for outcome in outcomes)
     done = ", ".join(f"{kind} {number}" for kind, number in sorted(writes.items()))
-    print(f"{len(outcomes)} seeds, {mishaps} mishaps, {simulated_h:.1f} h simulated in {lasted_s:.1f} s; {done}")
+    played = f"{counted(len(outcomes), 'seed')}, {counted(mishaps, 'mishap')}"
+    print(f"{played}, {simulated_h:.1f} h simulated in {lasted_s:.1f} s; {done}")
     print(f"{len(broken)} broken" if broken else "no promise broken")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from poseidon_reconciler.app.demo.play import Play, warm_cluster
 from poseidon_reconciler.app.demo.scenarios import scenario_named
 from poseidon_reconciler.app.errors import UsageError
+from poseidon_reconciler.app.settings import duration_option
 from poseidon_reconciler.twin.clock import RealClock
 from poseidon_reconciler.twin.poseidon import Poseidon
 from poseidon_reconciler.twin.poseidon_http import PoseidonServer
@@ -39,6 +40,8 @@ def twin(options: argparse.Namespace) -> int:
     else:
         scenario = scenario_named(name)
         scenes, about, disconnect = scenario.scenes(None), scenario.about, scenario.disconnect
+    after_s = duration_option("--after", options.after)
+    scenes = [scene.beginning_after(after_s) for scene in scenes]
     return asyncio.run(_serve(scenes, about, disconnect, options.port, with_poseidon=options.poseidon == "on"))
 
 
@@ -54,7 +57,8 @@ async def _serve(
     poseidon = Poseidon(cluster, note=lambda text, job_id: _tell(f"Poseidon: {text} {job_id}"))
 
     def on_started() -> None:
-        _tell("everything runs")
+        begins = f"; the failure begins in {play.first_step_s:g} s" if scenes[0].steps else ""
+        _tell(f"everything runs{begins}")
         if with_poseidon:
             poseidon.start()
 

@@ -34,6 +34,7 @@ from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.overtaken import is_overtaken
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Reconciler, Step
+from poseidon_reconciler.core.wording import counted
 
 # Frames that are kept while lists are read. Beyond it reading them takes too long: the stream is taken up anew.
 _MAX_KEPT_FRAMES: Final = 50_000
@@ -259,7 +260,9 @@ class Controller:
         steps = [self.core.feed_snapshot(lists.snapshot, now)]
         steps += [self._feed(frame, now) for frame in kept]
         model = self.core.model
-        self._observer.noted("lists-read", f"{len(model.environments)} environments, {len(model.jobs)} jobs")
+        self._observer.noted(
+            "lists-read", f"{counted(len(model.environments), 'environment')}, {counted(len(model.jobs), 'job')}"
+        )
         for step in steps:
             self._step(step)
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from poseidon_reconciler.core.diagnosis import Change, is_killer
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.records import UNREACHABLE, Allocation, Job, NodeChange
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.policy import format_duration
 
 KEPT_S: Final = 86_400.0
@@ -140,7 +141,7 @@ class Blame:
             if environment_id in (None, id_):
                 total.add(tally)
         if group.disturbance is not None:
-            others = [f"{group.others} other node{'s' if group.others > 1 else ''} too"] if group.others else []
+            others = [f"{counted(group.others, 'other node')} too"] if group.others else []
             what = ", ".join(group.disturbance.words + others)
         else:
             what = "nothing had happened to the node" if group.node_id else "never had a node"

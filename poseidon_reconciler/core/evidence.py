@@ -11,6 +11,7 @@ from poseidon_reconciler.core.diagnosis import Diagnosis, is_killer
 from poseidon_reconciler.core.events import EvaluationPayload, PlacementFailure
 from poseidon_reconciler.core.facts import Facts
 from poseidon_reconciler.core.records import UNREACHABLE, Allocation, Job, Node, Origin
+from poseidon_reconciler.core.wording import counted
 
 _SHORT_ID_CHARS = 8
 
@@ -98,7 +99,7 @@ def evaluation_text(data: EvaluationPayload) -> str:
 
 def placement_text(failure: PlacementFailure) -> str:
     """Why no node was found."""
-    parts = [f"{failure.nodes_evaluated} nodes looked at"]
+    parts = [f"{counted(failure.nodes_evaluated, 'node')} looked at"]
     parts += [f"{what} exhausted on {n}" for what, n in sorted((failure.dimension_exhausted or {}).items())]
     parts += [f"{what} filtered {n}" for what, n in sorted((failure.constraint_filtered or {}).items())]
     return ", ".join(parts)

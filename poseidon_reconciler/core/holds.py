@@ -15,6 +15,7 @@ from poseidon_reconciler.core.plan import Planner, may_still_serve
 from poseidon_reconciler.core.poison import LONGEST_WAIT_S, PROVEN_S
 from poseidon_reconciler.core.records import Job
 from poseidon_reconciler.core.retries import Waiting
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.policy import format_duration
 
 HoldRule = Literal[
@@ -134,7 +135,7 @@ def _in_environment(planner: Planner, pool: Pool, now: float) -> Iterator[Hold]:
     serving = [job for job in pool.lost.values() if may_still_serve(job)]
     if serving:
         since = min(planner.desk.diagnosis.verdicts[job.id].since for job in serving)
-        reason = f"{len(serving)} used runners may still run on nodes out of reach"
+        reason = f"{counted(len(serving), 'used runner')} may still run on nodes out of reach"
         ends = "their nodes come back, are removed, or tell what became of them"
         yield Hold(environment_id, "used-out-of-reach", reason, since, None, ends)
 
@@ -168,7 +169,7 @@ def _about_deficit(planner: Planner, pool: Pool, now: float) -> Hold:
     deficit = planner.refill.lacking(environment_id)
     assert deficit is not None
     settle_s = planner.desk.policy_of(environment_id).settle_s
-    short = f"{deficit.size} runners short"
+    short = f"{counted(deficit.size, 'runner')} short"
     if not deficit.older_than(settle_s, now):
         reason = f"{short}, for less than {format_duration(settle_s)}: Poseidon goes first"
         until = deficit.next_at(settle_s, now)
@@ -223,5 +224,5 @@ def _about_surplus(planner: Planner, environment_id: str, now: float) -> Iterato
         why = "a runner was claimed a moment ago"
     else:
         why = "it may be claimed yet"
-    reason = f"{planner.surplus.size(environment_id)} runners more than the target, {why}"
+    reason = f"{counted(planner.surplus.size(environment_id), 'runner')} more than the target, {why}"
     yield Hold(environment_id, "surplus-settling", reason, None, until, ends)

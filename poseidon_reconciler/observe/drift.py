@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from poseidon_reconciler.core.status import EnvironmentRow
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.observe.adoption import Adoptions
 
 # In so many answers after the first must a difference be seen before it is told.
@@ -145,9 +146,9 @@ class DriftWatch:
             unknown = row.idle - (believed.idle_runners if believed is not None else 0)
             adopted, not_adopted = self._adoptions[id_].answered(max(0, unknown))
             if adopted:
-                yield DriftNote("poseidon-adopted", f"environment {id_}: {adopted} runners of ours")
+                yield DriftNote("poseidon-adopted", f"environment {id_}: {counted(adopted, 'runner')} of ours")
             if not_adopted:
-                yield DriftNote("poseidon-not-adopted", f"environment {id_}: {not_adopted} runners of ours")
+                yield DriftNote("poseidon-not-adopted", f"environment {id_}: {counted(not_adopted, 'runner')} of ours")
 
     def _view(self, id_: str, believed: Statistics | None, row: EnvironmentRow) -> EnvironmentView:
         seen, ours = self._seen.get(id_), self._adoptions.get(id_, Adoptions())

@@ -19,6 +19,7 @@ from poseidon_reconciler.config.observing import PoseidonSettings
 from poseidon_reconciler.core.ledger import Action, ActionOutcome
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.core.status import EnvironmentRow
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.observe.drift import DriftWatch, PoseidonView, Statistics
 from poseidon_reconciler.observe.outgoing import FAILURES, new_session, why_no_answer
 
@@ -102,7 +103,7 @@ class PoseidonWatch:
         for told in self._drift.answered(statistics, truth, self._clock()):
             self._note(told.event, told.detail)
         if before is not None:
-            self._note("poseidon-reachable", f"{len(statistics)} environments")
+            self._note("poseidon-reachable", f"{counted(len(statistics), 'environment')}")
 
 
 async def read_statistics(session: aiohttp.ClientSession, settings: PoseidonSettings) -> dict[str, Statistics]:

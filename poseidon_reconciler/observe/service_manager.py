@@ -14,6 +14,7 @@ from typing import Final
 
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.status import environment_rows
+from poseidon_reconciler.core.wording import counted
 
 _LONGEST_STATUS: Final = 200
 
@@ -86,12 +87,8 @@ def status_line(core: Reconciler, *, synced: bool) -> str:
         return "the view of the cluster is not complete: nothing is decided"
     rows = environment_rows(core).values()
     wanted = sum(row.target or 0 for row in rows)
-    parts = [f"{len(rows)} environments", f"{sum(row.idle for row in rows)} of {wanted} idle"]
-    for name, number in (
-        ("lost", sum(row.lost for row in rows)),
-        ("lacking", sum(row.deficit for row in rows)),
-        ("holds", len(core.holds(core.now))),
-    ):
-        if number:
-            parts.append(f"{number} {name}")
+    parts = [counted(len(rows), "environment"), f"{sum(row.idle for row in rows)} of {wanted} idle"]
+    lost, lacking, held = sum(row.lost for row in rows), sum(row.deficit for row in rows), len(core.holds(core.now))
+    told = ((lost, f"{lost} lost"), (lacking, f"{lacking} lacking"), (held, counted(held, "hold")))
+    parts += [text for number, text in told if number]
     return ", ".join(parts)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.recording.files import RecordingFiles
 from poseidon_reconciler.recording.scrub import scrub_line
 
@@ -191,7 +192,7 @@ class Recorder:
 
     def _write_snapshot(self, snapshot: _Snapshot) -> None:
         if snapshot.dropped:
-            reason = f"recorder: {snapshot.dropped} lines not written"
+            reason = f"recorder: {counted(snapshot.dropped, 'line')} not written"
             self._files.write(_encoded({"ReceivedAt": snapshot.at, "Connection": "closed", "Reason": reason}))
         if snapshot.dropped or (snapshot.may_begin_file and self._files.is_full):
             self._files.begin()

@@ -63,7 +63,7 @@ class Replay:
             elif line.received_at is not None and line.malformed is None:
                 # Not by the reader's clock: the live one may have been set back in between.
                 self._play(line, line.received_at)
-        story.malformed = reader.malformed
+        story.malformed, story.breaks_off, story.settle_s = reader.malformed, bool(reader.warnings), settle_s
         story.ended_at = reader.now or None
         self._pass_time(self.core.now + settle_s)
         story.settled_at = self.core.now or None

@@ -15,6 +15,7 @@ from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
 from poseidon_reconciler.core.reconciler import Reconciler, Step
 from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow, environment_rows, target_of
+from poseidon_reconciler.core.wording import standing
 
 EntryKind = Literal["verdict", "action", "node", "connection"]
 
@@ -79,6 +80,8 @@ class Story(Struct):
     Attributes:
         started_at, ended_at: times of the first and the last line, in seconds; None if no line told a time.
         settled_at: until when time went on after the last line.
+        settle_s: for how long it was allowed to.
+        breaks_off: whether a file ends in the middle of a line, so that something is missing.
     """
 
     frames: int = 0
@@ -90,6 +93,8 @@ class Story(Struct):
     started_at: float | None = None
     ended_at: float | None = None
     settled_at: float | None = None
+    settle_s: float = 0.0
+    breaks_off: bool = False
     timeline: list[Entry] = []
     samples: dict[str, list[Sample]] = {}
     node_changes: list[NodeChange] = []
@@ -99,6 +104,19 @@ class Story(Struct):
     holds: list[Hold] = []
     environments: dict[str, EnvironmentRow] = {}
     jobs: dict[str, JobRow] = {}
+
+    def is_after_end(self, at: float) -> bool:
+        """Whether the recording had ended by then, and only time passed."""
+        return self.ended_at is not None and at > self.ended_at
+
+    def losses_in_words(self) -> str:
+        """How many were found lost, and how much of that only because time went on after the end."""
+        found, late = len(self.losses), sum(self.is_after_end(loss.at) for loss in self.losses)
+        if not late:
+            return f"{found} found lost"
+        which = f"{late} of them " if late < found else "all of them " if found > 1 else ""
+        doubt = " (a mere supposition: the recording breaks off)" if self.breaks_off else ""
+        return f"{found} found lost, {which}after its end{doubt}"
 
 
 class Storyteller:
@@ -118,7 +136,7 @@ class Storyteller:
         for change in step.changes:
             job, verdict = change.job, change.verdict
             touched[job.environment_id] = None
-            text = f"{verdict.state}" + (f", {verdict.cause}" if verdict.cause else "") + f" ({verdict.rule})"
+            text = standing(verdict.state, verdict.cause, verdict.rule)
             if verdict.at_risk:
                 text += ", at risk"
             self._add(step.at, "verdict", job.environment_id, job.id, text)

@@ -19,7 +19,8 @@ from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.explanation import EnvironmentExplanation, Explanation, JobExplanation, OrderExplanation
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.printable import printable
-from poseidon_reconciler.core.status import POOL_STATES
+from poseidon_reconciler.core.status import POOL_STATES, EnvironmentRow
+from poseidon_reconciler.core.wording import counted, standing
 from poseidon_reconciler.policy import format_duration
 from poseidon_reconciler.recording.story import Entry, Story
 
@@ -39,6 +40,7 @@ _STYLES: Final = {
 }
 _PIPE_WIDTH: Final = 160
 _MOST_NODES: Final = 20
+_ALWAYS_SHOWN: Final = frozenset({"target", "idle"})
 
 
 class _Console(Console):
@@ -59,10 +61,12 @@ def print_story(story: Story) -> None:
     for environment_id, row in story.environments.items():
         own = [entry for entry in story.timeline if entry.environment_id == environment_id]
         console.print(Text(f"Environment {environment_id}", style="bold"), Text(f"  target {_number(row.target)}"))
-        for entry in sorted([*own, *shared], key=lambda entry: entry.at):
-            console.print(_entry_line(entry), soft_wrap=True)
+        _print_timeline(console, story, sorted([*own, *shared], key=lambda entry: entry.at))
         console.print()
-    console.print(_pool_table(story))
+    if story.environments:
+        console.print(_pool_table(story))
+    else:
+        console.print("no environment was recorded" if story.frames or story.snapshots else "nothing was recorded")
     for hold in story.holds:
         where = f"environment {hold.environment_id}" if hold.environment_id is not None else "everywhere"
         console.print(Text(f"held, {where}: {_hold_text(hold)}", style="yellow"), soft_wrap=True)
@@ -73,32 +77,50 @@ def print_story(story: Story) -> None:
     console.print(Text(_summary(story)), soft_wrap=True)
 
 
+def _print_timeline(console: Console, story: Story, entries: list[Entry]) -> None:
+    ended = False
+    for entry in entries:
+        if not ended and story.is_after_end(entry.at):
+            ended = True
+            most = format_duration(story.settle_s)
+            text = f"── the recording ends here; from now on only time passes (up to {most}) ──"
+            console.print(Text(f"  {text}", style="bold"), soft_wrap=True)
+        console.print(_entry_line(entry), soft_wrap=True)
+
+
 def _entry_line(entry: Entry) -> Text:
-    line = Text(f"  {_clock(entry.at)}  ", style="dim")
+    line = Text("  ").append(_clock(entry.at), style="dim").append("  ")
     if entry.kind == "action":
         line.append(f"→ {printable(entry.subject)}  {printable(entry.text)}", style="bold blue")
     elif entry.kind == "verdict":
         state = entry.text.split(",")[0].split(" ")[0]
-        line.append(f"{printable(entry.subject)}  ", style="default")
-        line.append(printable(entry.text), style=_STYLES.get(state, "default"))
+        line.append(f"{printable(entry.subject)}  ")
+        line.append(printable(entry.text), style=_STYLES.get(state, ""))
     else:
-        line.append(f"{entry.kind} {printable(entry.subject)}  {printable(entry.text)}", style="dim")
+        line.append(f"{entry.kind} {printable(entry.subject)}  {printable(entry.text)}")
     return line
 
 
 def _pool_table(story: Story) -> Table:
+    """The pools with all their numbers; what is zero for all of them is left out, so that the rest has room."""
+    rows = {id_: _pool_numbers(story, id_, row) for id_, row in story.environments.items()}
+    names = ["target", *POOL_STATES, "planned", "deficit", "surplus"]
+    names = [name for name in names if name in _ALWAYS_SHOWN or any(numbers[name] for numbers in rows.values())]
     table = Table(title="Pools at the end", title_justify="left")
-    table.add_column("environment")
+    table.add_column("environment", no_wrap=True)
     table.add_column("state")
-    for name in ("target", *POOL_STATES, "planned", "deficit", "surplus"):
-        table.add_column(name, justify="right")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
     for environment_id, row in story.environments.items():
-        planned = sum(a.kind == "create-runner" and a.environment_id == environment_id for a in story.actions)
-        state = row.state + (f", {row.cause}" if row.cause else "")
-        counted = [str(getattr(row, name)) for name in POOL_STATES]
-        numbers = [_number(row.target), *counted, str(planned), str(row.deficit), str(row.surplus)]
-        table.add_row(environment_id, Text(state, style=_STYLES.get(row.state, "")), *numbers)
+        state = Text(row.state + (f", {row.cause}" if row.cause else ""), style=_STYLES.get(row.state, ""))
+        table.add_row(environment_id, state, *(_number(rows[environment_id][name]) for name in names))
     return table
+
+
+def _pool_numbers(story: Story, environment_id: str, row: EnvironmentRow) -> dict[str, int | None]:
+    planned = sum(a.kind == "create-runner" and a.environment_id == environment_id for a in story.actions)
+    numbers = {name: getattr(row, name) for name in ("target", *POOL_STATES, "deficit", "surplus")}
+    return {**numbers, "planned": planned}
 
 
 def _print_blame(console: Console, heading: str, blame: list[NodeLosses]) -> None:
@@ -134,9 +156,10 @@ def _summary(story: Story) -> str:
     if story.started_at is not None and story.ended_at is not None:
         span = f" in {format_duration(round(story.ended_at - story.started_at, 1))}"
     malformed = f", {story.malformed} malformed" if story.malformed else ""
+    malformed += ", breaks off" if story.breaks_off else ""
     return (
-        f"{story.frames} frames, {story.events} events{span}{malformed}; "
-        f"{len(story.losses)} found lost; planned: {actions}"
+        f"{counted(story.frames, 'frame')}, {counted(story.events, 'event')}{span}{malformed}; "
+        f"{story.losses_in_words()}; planned: {actions}"
     )
 
 
@@ -240,14 +263,14 @@ def _print_environment(explanation: EnvironmentExplanation, meanwhile: str) -> N
     """Prints how an environment stands, and what keeps it from its target."""
     console = _console()
     head = Text(f"Environment {explanation.environment_id} is ")
+    told = standing(explanation.state, explanation.cause, explanation.rule)
     head.append(explanation.state, style=_STYLES.get(explanation.state, "bold"))
-    head.append(f", {explanation.cause}" if explanation.cause else "")
-    head.append(f" ({explanation.rule})")
+    head.append(told.removeprefix(explanation.state))
     console.print(head)
     runners = ", ".join(f"{number} {state}" for state, number in explanation.states.items()) or "none"
     console.print(Text(f"Runners: {runners}; target {_number(explanation.target)}, deficit {explanation.deficit}"))
     if explanation.expected:
-        console.print(Text(f"{explanation.expected} more are asked for and not seen yet."))
+        console.print(Text(f"{explanation.expected} more asked for and not seen yet."))
     if explanation.surplus:
         console.print(Text(f"{explanation.surplus} more than the target: {printable(explanation.surplus_story)}."))
     if explanation.causes:

@@ -285,7 +285,10 @@ class Poseidon:
             self._load(pool)
             number = len(self.ordered) - before
             self.ordered_by_alert += number
-            self._note(f"Prewarming Pool Alert, {number} runners ordered at once for", pool.job["ID"])
+            self._note(
+                f"Prewarming Pool Alert, {number} runner{'' if number == 1 else 's'} ordered at once for",
+                pool.job["ID"],
+            )
             self._check(pool)
 
     # -- writes ------------------------------------------------------------------------------------------------------
@@ -294,6 +297,7 @@ class Poseidon:
         for _ in range(number):
             job = _runner_of(pool.job, pj.runner_id(pool.number, self._rng))
             self.ordered.append(job["ID"])
+            self._note("creates a runner", job["ID"])
             self._cluster.jobs.register(job)
 
     def _purge(self, job_id: str, why: str) -> None:

@@ -60,6 +60,12 @@ class Scenario(Struct, frozen=True):
         )
         return replace(self, runners=runners, agent_cpu_mhz=room)
 
+    def beginning_after(self, after_s: float) -> Scenario:
+        """The same with its first step so many seconds after the set-up runs, and the others as long after it."""
+        later_s = after_s - min((step.at_s for step in self.steps), default=after_s)
+        steps = tuple(replace(step, at_s=step.at_s + later_s) for step in self.steps)
+        return replace(self, steps=steps, duration_s=self.duration_s + later_s)
+
 
 def _away(verb_away: str, verb_back: str, away_s: float, target: str = "all") -> tuple[Step, ...]:
     return (Step(5.0, verb_away, target), Step(5.0 + away_s, verb_back, target))

@@ -86,7 +86,7 @@ async def test_it_ends_in_order_by_a_signal_with_a_summary(client: Client, tmp_p
         status, out, err = await ended(process)
 
     assert status == 0, err
-    assert "1 snapshots over 1 connections" in out
+    assert "1 snapshot over 1 connection" in out
     story = story_of(path)
     assert {job_id: row.state for job_id, row in story.jobs.items()} == {"template-10": "active", RUNNER: "idle"}
 

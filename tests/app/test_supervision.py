@@ -50,7 +50,7 @@ async def test_it_is_ready_once_the_first_lists_are_read_and_not_before() -> Non
 
         (ready_at,) = manager.times("READY=1")
         assert ready_at - at < 1
-        assert manager.messages[-1][1] == "STATUS=1 environments, 3 of 3 idle"
+        assert manager.messages[-1][1] == "STATUS=1 environment, 3 of 3 idle"
         task.cancel()
 
 

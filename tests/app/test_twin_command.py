@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from poseidon_reconciler.cli import main
+from poseidon_reconciler.twin.scenarios import SCENARIOS
 
 TWIN = [sys.executable, "-m", "poseidon_reconciler", "twin"]
 TIMEOUT_S = 30
@@ -53,11 +54,30 @@ def test_it_answers_as_nomad_does_and_ends_with_a_signal(number: signal.Signals)
 
 
 def test_a_scenario_is_played_and_told() -> None:
-    with serving("--port", "0", "--scenario", "used-and-deregistered") as (child, address, _):
+    with serving("--port", "0", "--scenario", "used-and-deregistered", "--after", "1s") as (child, address, _):
         assert child.stdout is not None
         told = [child.stdout.readline().split(maxsplit=1)[1].rstrip() for _ in range(2)]
-        assert told == ["everything runs", "used by hand: runner 1"]
+        assert told == ["everything runs; the failure begins in 1 s", "used by hand: runner 1"]
         assert len(get(f"{address}/v1/jobs")) == 6
+
+
+def test_before_the_failure_begins_there_is_time_to_open_another_shell() -> None:
+    with serving("--port", "0", "--scenario", "restart-together") as (child, _, _):
+        assert child.stdout is not None
+        assert child.stdout.readline().rstrip().endswith(" everything runs; the failure begins in 30 s")
+
+
+def test_all_steps_are_moved_so_that_the_first_is_done_then() -> None:
+    scene = SCENARIOS["restart-together-20s"]
+    assert [step.at_s for step in scene.beginning_after(30.0).steps] == [30.0, 50.0]
+    assert scene.beginning_after(30.0).duration_s == scene.duration_s + 25
+    assert SCENARIOS["startup"].beginning_after(30.0) == SCENARIOS["startup"]
+
+
+@pytest.mark.parametrize("text", ["soon", "-1s"])
+def test_a_time_before_the_failure_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["twin", f"--after={text}"]) == 2
+    assert capsys.readouterr().err.startswith("--after: ")
 
 
 def test_a_failure_of_the_demo_can_be_played_too() -> None:

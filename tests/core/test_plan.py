@@ -287,7 +287,7 @@ def test_a_used_runner_out_of_reach_may_have_a_learner_at_work_and_is_let_be() -
 
     assert bench.state(runner(0)) == "lost"
     assert "remove-job" not in [action.kind for action in bench.actions if action.job_id == runner(0)]
-    assert "1 used runners may still run on nodes out of reach" in {hold.reason for hold in bench.core.holds(bench.now)}
+    assert "1 used runner may still run on nodes out of reach" in {hold.reason for hold in bench.core.holds(bench.now)}
 
 
 def test_a_purged_runner_is_somebodys_will_and_its_place_is_filled() -> None:

@@ -88,7 +88,8 @@ def test_a_failure_that_needs_nobody_leaves_nothing_to_do() -> None:
 def test_the_scenarios_are_listed_with_a_sentence_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--list"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split(maxsplit=1) for line in listed] == [[s.name, s.about] for s in DEMO_SCENARIOS.values()]
+    assert [line.split(maxsplit=1) for line in listed[:-2]] == [[s.name, s.about] for s in DEMO_SCENARIOS.values()]
+    assert listed[-2:] == ["", "To see one: poseidon-reconciler demo --scenario NAME"]
 
 
 def test_the_list_as_one_document(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

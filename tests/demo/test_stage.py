@@ -120,6 +120,8 @@ async def test_what_poseidon_believes_is_compared_while_it_runs() -> None:
     assert view.problem is None
     assert {id_: each.target for id_, each in view.environments.items()} == {"10": 2, "11": 1}
     assert all(each.believed is not None for each in view.environments.values())
+    # It was not asked before it served.
+    assert not any("poseidon-unreachable" in entry.text for entry in stage.feed.entries)
 
 
 @in_leaps

@@ -53,7 +53,7 @@ def test_the_screen_shows_the_pools_the_nodes_what_happens_and_the_clock(stage: 
     assert "agent-1  down  agent stopped    0 run" in lines
     assert "    +0.0 s  ! stopped: all agents" in lines
     assert "node down" in text
-    assert "P deletes a runner whose allocation has ended" in text
+    assert "P Poseidon: deletes a runner whose allocation has ended" in text
     assert "promises broken 0" in text
 
 
@@ -78,6 +78,26 @@ def test_without_a_terminal_there_are_lines_in_the_order_of_time(stage: Stage) -
     times = [float(line[:8]) for line in lines if line[8:10] == " s"]
     assert times == sorted(times)
     assert len(times) >= 4
+
+
+def test_every_line_has_its_time_those_of_before_the_failure_too() -> None:
+    stage = Stage(Setting(DEMO_SCENARIOS["restart-together"], Settings(), reconciler=False, runners=8))
+    stage.feed.add("stream", "reading-lists", "the stream is open")
+    out = StringIO()
+    lines = Lines(stage, Console(width=160, file=out, color_system=None))
+    stage.play.begin()
+    for _ in range(80):
+        lines.show()
+        stage.cluster.run_for(0.2)
+        stage.judge.advance()
+
+    told = out.getvalue().splitlines()[3:]
+    assert "reading-lists" in told[0]
+    assert all(line[8:10] == " s" for line in told)
+
+
+def test_runners_that_poseidon_creates_are_told_with_their_number(stage: Stage) -> None:
+    assert any("P Poseidon: creates a runner × 2" in line for line in screen_of(stage, 110, 60))
 
 
 def test_the_pools_are_told_when_they_are_others(stage: Stage) -> None:

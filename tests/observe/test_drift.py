@@ -133,7 +133,7 @@ def test_a_runner_of_ours_that_poseidon_counts_is_adopted() -> None:
 
     assert answers(watch, 2, true=2) == []
     watch.changed("10", "10-a", "idle")
-    assert answers(watch, 3) == ["poseidon-adopted: environment 10: 1 runners of ours"]
+    assert answers(watch, 3) == ["poseidon-adopted: environment 10: 1 runner of ours"]
     view = watch.view.environments["10"]
     assert (view.waiting, view.adopted, view.not_adopted) == (0, 1, 0)
 
@@ -143,7 +143,7 @@ def test_a_runner_of_ours_that_is_used_is_adopted() -> None:
     watch.created("10", "10-a")
     watch.changed("10", "10-a", "used")
 
-    assert answers(watch, 0)[:1] == ["poseidon-adopted: environment 10: 1 runners of ours"]
+    assert answers(watch, 0)[:1] == ["poseidon-adopted: environment 10: 1 runner of ours"]
 
 
 def test_a_runner_of_ours_that_poseidon_leaves_out_for_long_is_not_adopted() -> None:
@@ -153,7 +153,7 @@ def test_a_runner_of_ours_that_poseidon_leaves_out_for_long_is_not_adopted() -> 
 
     assert answers(watch, 2, 2, 2) == []
     assert watch.view.environments["10"].waiting == 1
-    assert "poseidon-not-adopted: environment 10: 1 runners of ours" in answers(watch, 2)
+    assert "poseidon-not-adopted: environment 10: 1 runner of ours" in answers(watch, 2)
     assert watch.view.environments["10"].not_adopted == 1
 
 

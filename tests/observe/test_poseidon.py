@@ -135,7 +135,7 @@ async def test_a_poseidon_that_hangs_and_comes_back_is_told_twice(
 
     assert at_work.notes == [
         ("poseidon-unreachable", "no answer within 0.2 s"),
-        ("poseidon-reachable", "1 environments"),
+        ("poseidon-reachable", "1 environment"),
     ]
 
 

@@ -91,9 +91,9 @@ def test_a_manager_that_is_gone_does_no_harm(tmp_path: Path) -> None:
 
 def test_the_status_is_all_pools_in_one_line() -> None:
     bench = bench_with_pool(3, policy=pool_policy(pause="agents are upgraded"))
-    assert status_line(bench.core, synced=True) == "1 environments, 3 of 3 idle, 1 holds"
+    assert status_line(bench.core, synced=True) == "1 environment, 3 of 3 idle, 1 hold"
     lose(bench, 0, index=300)
     bench.wait(60)
 
-    assert status_line(bench.core, synced=True) == "1 environments, 2 of 3 idle, 1 lost, 1 lacking, 1 holds"
+    assert status_line(bench.core, synced=True) == "1 environment, 2 of 3 idle, 1 lost, 1 lacking, 1 hold"
     assert status_line(bench.core, synced=False) == "the view of the cluster is not complete: nothing is decided"

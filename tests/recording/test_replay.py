@@ -108,7 +108,7 @@ def test_what_is_due_between_two_lines_happens_in_its_own_time_and_before_the_la
         (15, "remove-job: lost for good: stuck-complete")
     ]
     verdicts = [(entry.at - START, entry.text) for entry in story.timeline if entry.kind == "verdict"]
-    assert verdicts[2] == (15.0, "lost, stuck-complete (stuck-complete)")
+    assert verdicts[2] == (15.0, "lost, stuck-complete")
     assert verdicts[3][0] == 100
 
 

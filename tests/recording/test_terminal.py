@@ -14,7 +14,7 @@ from poseidon_reconciler.core.explanation import EnvironmentExplanation, JobExpl
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.recording.story import Entry, Story
 from poseidon_reconciler.recording.terminal import print_explanation, print_story
-from tests.recording.stories import RUNNER, START, environment, pool_story
+from tests.recording.stories import RUNNER, START, environment, loss, pool_story
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\r\nlost\u202e\x9b31m"
 STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -33,6 +33,10 @@ def timeline() -> list[Entry]:
         Entry(START + 2, "verdict", "11", "11-other", "idle (running)"),
         Entry(START + 4, "action", "10", RUNNER, "protect-job: it is at risk"),
     ]
+
+
+def plain(text: str) -> str:
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
 def shown(capsys: pytest.CaptureFixture[str], story: Story) -> list[str]:
@@ -58,13 +62,59 @@ def test_the_pools_end_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     created = sum(action.kind == "create-runner" for action in story.actions)
     rows = [re.split(r"\s*[│┃]\s*", line)[1:-1] for line in shown(capsys, story) if line[:1] in ("│", "┃")]
     assert rows == [
-        [
-            "environment", "state", "target", "idle", "used", "starting", "recovering", "blocked", "disconnected",
-            "leaving", "lost", "planned", "deficit", "surplus",
-        ],
-        ["10", "active", "5", "3", "0", "0", "0", "0", "0", "0", "2", str(created), "1", "0"],
-        ["11", "lost, exhausted", "unknown", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0", "0"],
-    ]  # fmt: skip
+        ["environment", "state", "target", "idle", "lost", "planned", "deficit"],
+        ["10", "active", "5", "3", "2", str(created), "1"],
+        ["11", "lost, exhausted", "unknown", "0", "0", "0", "0"],
+    ]
+
+
+def test_the_heads_of_the_table_are_whole_on_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    story = pool_story()
+    story.environments = {"10": environment(state="lost", cause="stuck-complete", idle=3, recovering=1, lost=2)}
+
+    text = plain("\n".join(shown(capsys, story)))
+
+    assert "…" not in text
+    assert all(f" {name} " in text for name in ("environment", "target", "idle", "recovering", "lost", "planned"))
+
+
+def test_where_nothing_is_there_is_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, Story())[0] == "nothing was recorded"
+    assert shown(capsys, Story(frames=1))[0] == "no environment was recorded"
+
+
+def test_where_the_recording_ends_is_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    story = pool_story()
+    story.timeline = timeline()
+    story.ended_at, story.settle_s = START + 3, 3600.0
+
+    lines = shown(capsys, story)
+
+    assert lines[3] == "  ── the recording ends here; from now on only time passes (up to 1h) ──"
+    assert lines[4].startswith("  2026-11-30 18:00:04.000")
+
+
+def test_at_a_terminal_the_time_alone_is_dim(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    story = pool_story()
+    story.timeline = [
+        Entry(START, "verdict", "10", RUNNER, "lost, exhausted (attempts-used-up)"),
+        Entry(START + 1, "node", None, "agent-1", "down"),
+    ]
+
+    lost, node = shown(capsys, story)[1:3]
+
+    assert (
+        lost
+        == f"  \x1b[2m2026-11-30 18:00:00.000\x1b[0m  {RUNNER}  \x1b[1;31mlost, exhausted (attempts-used-up)\x1b[0m"
+    )
+    assert node == "  \x1b[2m2026-11-30 18:00:01.000\x1b[0m  node agent-1  down"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +161,41 @@ def test_the_last_line_counts(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_last_line_says_that_there_was_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, Story())[-1] == "0 frames, 0 events; 0 found lost; planned: nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "breaks_off", "told"),
+    [
+        (20, False, "; 2 found lost; "),
+        (10, False, "; 2 found lost, all of them after its end; "),
+        (20, True, ", breaks off; 2 found lost; "),
+        (
+            10,
+            True,
+            ", breaks off; 2 found lost, all of them after its end (a mere supposition: the recording breaks off)",
+        ),
+        (None, False, "; 2 found lost; "),
+    ],
+)
+def test_the_last_line_says_what_was_found_only_after_the_end(
+    capsys: pytest.CaptureFixture[str], ended_at: float | None, breaks_off: bool, told: str
+) -> None:
+    story = pool_story()
+    story.ended_at, story.breaks_off = None if ended_at is None else START + ended_at, breaks_off
+
+    assert told in shown(capsys, story)[-1]
+
+
+@pytest.mark.parametrize(
+    ("lost_after_s", "told"),
+    [
+        ((1,), "1 found lost"),
+        ((3,), "1 found lost, after its end"),
+        ((1, 3, 3), "3 found lost, 2 of them after its end"),
+    ],
+)
+def test_losses_are_told_apart_by_the_end(lost_after_s: tuple[int, ...], told: str) -> None:
+    assert Story(ended_at=START + 2, losses=[loss(seconds) for seconds in lost_after_s]).losses_in_words() == told
 
 
 @pytest.mark.parametrize("kind", ["verdict", "action", "node", "connection"])
@@ -246,9 +331,9 @@ def test_an_environment_is_explained_with_what_keeps_it_from_its_target(capsys: 
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[:8] == [
-        "Environment 10 is lost, stuck-complete (stuck-complete)",
+        "Environment 10 is lost, stuck-complete",
         "Runners: 3 idle, 2 lost; target 5, deficit 1",
-        "1 more are asked for and not seen yet.",
+        "1 more asked for and not seen yet.",
         "Lost: 2 stuck-complete",
         "Losses by the node to which they are traced, those that were dealt with too:",
         "  agent-1  2026-11-30 18:00:10.000  went down: 3 lost (2 exhausted, 1 node-lost)",

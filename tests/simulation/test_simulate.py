@@ -88,4 +88,4 @@ def test_a_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--seeds", "1", "--mishaps", "1", "--story"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any("# R1.1 begins" in line for line in lines)
-    assert lines[-2].startswith("1 seeds, 1 mishaps, ")
+    assert lines[-2].startswith("1 seed, 1 mishap, ")

@@ -188,7 +188,8 @@ def test_a_pool_that_is_less_than_half_full_for_five_minutes_is_reloaded() -> No
     pool.cluster.run_for(10)
     assert (pool.poseidon.is_alarmed, pool.poseidon.ordered_by_alert) == (False, 3)
     assert len(pool.idle) == 4
-    assert pool.notes == ["Prewarming Pool Alert, 3 runners ordered at once for template-10"]
+    assert [note.rpartition(" ")[0] for note in pool.notes[:3]] == ["creates a runner"] * 3
+    assert pool.notes[3:] == ["Prewarming Pool Alert, 3 runners ordered at once for template-10"]
 
 
 def test_a_pool_that_is_half_full_is_left_so() -> None:

@@ -20,6 +20,7 @@ from poseidon_reconciler.app.check.report import Check, fail, ok, warn
 from poseidon_reconciler.config import Settings
 from poseidon_reconciler.config.checks import checked_url, read_token_file
 from poseidon_reconciler.config.observing import OFF, HttpSettings, PoseidonSettings, WebhookSettings
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.observe.outgoing import new_session
 from poseidon_reconciler.observe.poseidon import PoseidonError, read_statistics
 from poseidon_reconciler.observe.web.server import why_not_listening
@@ -79,7 +80,7 @@ async def _look_at_poseidon(poseidon: PoseidonSettings, limit_s: float) -> Check
             statistics = await read_statistics(session, poseidon)
     except PoseidonError as error:
         return warn("Poseidon", f"{poseidon.address} {error}", advice)
-    return ok("Poseidon", f"{poseidon.address} tells of {len(statistics)} environments")
+    return ok("Poseidon", f"{poseidon.address} tells of {counted(len(statistics), 'environment')}")
 
 
 async def _look_at_webhook(name: str, webhook: WebhookSettings, limit_s: float) -> Check:

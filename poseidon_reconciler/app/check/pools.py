@@ -18,6 +18,7 @@ from poseidon_reconciler.core.events import AllocationPayload, JobPayload, Snaps
 from poseidon_reconciler.core.ids import parse_job_id, template_id
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.records import Job
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.policy import Policy
 
 _SHOWN_IDS: Final = 5
@@ -76,8 +77,8 @@ def look_at_orphans(ours: Ours) -> Check:
         if not job.stop and (name := parse_job_id(job.id)) is not None and name.environment_id not in ours.templates
     ]
     if not orphans:
-        return ok("orphans", f"none of {len(ours.runners)} runners")
-    detail = f"{_counted(len(orphans), 'runner')} of environments without a job: {_shown(orphans)}"
+        return ok("orphans", f"none of {counted(len(ours.runners), 'runner')}")
+    detail = f"{counted(len(orphans), 'runner')} of environments without a job: {_shown(orphans)}"
     return warn("orphans", detail, "create the environment again through Poseidon, or stop them")
 
 
@@ -103,9 +104,9 @@ def look_at_risks(snapshot: Snapshot, policy: Policy, version: str | None, now: 
     core.feed_snapshot(snapshot, now)
     at_risk = list(core.diagnosis.at_risk.values())
     if not at_risk:
-        return ok("at risk", f"none of {_counted(len(core.diagnosis.verdicts), 'job')}")
+        return ok("at risk", f"none of {counted(len(core.diagnosis.verdicts), 'job')}")
     runners = sum(job.kind == "runner" for job in at_risk)
-    concerned = f"{_counted(runners, 'runner')} and {_counted(len(at_risk) - runners, 'environment')}"
+    concerned = f"{counted(runners, 'runner')} and {counted(len(at_risk) - runners, 'environment')}"
     if spares_jobs(version):
         return ok("at risk", f"none: {concerned} have an old allocation that ends no job in this version of Nomad")
     detail = f"{concerned} can be ended by their next evaluation: {_shown(at_risk)}"
@@ -113,10 +114,6 @@ def look_at_risks(snapshot: Snapshot, policy: Policy, version: str | None, now: 
     if unprotected:
         return warn("at risk", detail, "set pool.protect: true for them, and start `run`")
     return warn("at risk", detail, "start `run`: it protects them; evaluate or register nothing before")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _shown(jobs: Iterable[JobPayload | Job]) -> str:

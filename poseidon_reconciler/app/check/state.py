@@ -9,6 +9,7 @@ from typing import Final
 
 from poseidon_reconciler.app.check.report import Check, fail, ok
 from poseidon_reconciler.app.templates import TemplateStore
+from poseidon_reconciler.core.wording import counted
 
 _NAME: Final = "state_dir"
 
@@ -27,7 +28,7 @@ def look_at_state_dir(state_dir: Path | None) -> Check:
         return fail(_NAME, detail, "give a directory that this user may write to")
     except ValueError as error:
         return fail(_NAME, str(error), "move the file away; it is written anew")
-    return ok(_NAME, f"{state_dir}, {kept} environments kept")
+    return ok(_NAME, f"{state_dir}, {counted(kept, 'environment')} kept")
 
 
 def _to_be_made(state_dir: Path) -> Check:

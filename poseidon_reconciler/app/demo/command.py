@@ -55,6 +55,7 @@ def _print_list(*, json: bool) -> None:
     width = max(map(len, DEMO_SCENARIOS))
     for scenario in DEMO_SCENARIOS.values():
         print(f"{scenario.name:<{width}}  {scenario.about}")
+    print("\nTo see one: poseidon-reconciler demo --scenario NAME")
 
 
 def _setting(options: argparse.Namespace) -> Setting:

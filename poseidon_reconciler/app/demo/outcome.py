@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from poseidon_reconciler.core.status import EnvironmentRow
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.policy import format_duration
 
 
@@ -76,14 +77,15 @@ class Outcome(Struct, frozen=True):
         yield f"Dead for good: {self.lost}. Deleted by Poseidon with their allocation: {self.purged}."
         surplus = sum(row.surplus for row in self.environments.values())
         if surplus:
-            yield f"There are {surplus} runners above the targets: Nomad brought back what had been replaced meanwhile."
+            above = f"{counted(surplus, 'runner')} above the targets"
+            yield f"Nomad brought back what had been replaced: {above}."
         if self.reconciled:
             repaired = f"created {self.created}, revived {self.revived} and removed {self.removed}"
             yield f"The reconciler protected {self.protected}, {repaired}."
             if self.trimmed:
-                yield f"It stopped {self.trimmed} idle runners above the targets."
+                yield f"It stopped {counted(self.trimmed, 'idle runner')} above the targets."
         if self.ordered_by_alert:
-            yield f"Poseidon's alert ordered {self.ordered_by_alert} runners at once."
+            yield f"Poseidon's alert ordered {counted(self.ordered_by_alert, 'runner')} at once."
         if self.refused:
             yield f"Learners who found no idle runner while it failed: {self.refused}."
         if self.peak_starting:

@@ -106,7 +106,7 @@ class Stage:
             self.cluster,
             LEARNERS,
             seed=setting.seed,
-            note=lambda text, job_id: self.feed.add("poseidon", text, subject=job_id),
+            note=lambda text, job_id: self.feed.add("poseidon", f"Poseidon: {text}", subject=job_id),
         )
         self.play = Play(
             self.cluster,
@@ -120,6 +120,7 @@ class Stage:
         self.watch = Watch(
             self.cluster, policy, others_removed=self._removed_by_others, unseen_s=_UNSEEN_S * setting.speed
         )
+        self._poseidon_serves = asyncio.Event()
         self._node_statuses = {node.id: node.status for node in self.cluster.state.nodes.values()}
         listen(self.cluster, self._tell_nodes)
         self._ending = Ending(
@@ -146,6 +147,7 @@ class Stage:
         if not self.setting.poseidon:
             return
         self.poseidon.start()
+        self._poseidon_serves.set()
         for pool in self.poseidon.pools.values():
             for _ in range(max(1, pool.target // _CLAIMED_AT_FIRST)):
                 self.poseidon.claim(pool.number)
@@ -202,7 +204,8 @@ class Stage:
             self.page = await add_page(
                 self.running, observers, settings, metrics=telemetry.render, sample_s=_SAMPLE_S, or_elsewhere=True
             )
-        add_poseidon(self.running, observers, settings, clock=clock, speed=speed)
+        serves = self._poseidon_serves.wait
+        add_poseidon(self.running, observers, settings, clock=clock, speed=speed, begin=serves)
         follower = asyncio.create_task(self.running.run())
         for _ in range(_PATIENCE_FRAMES):
             if self.running.controller.synced or follower.done():

@@ -117,6 +117,9 @@ class Lines:
         if pools != self._told and now - self._told_at >= _POOLS_EACH_S:
             self._told, self._told_at = pools, now
             stage.feed.add("pools", pools)
+        if stage.play.running_since is None:
+            # Before all runs nobody knows when the failure begins, and lines tell their time by that.
+            return
         for entry in stage.feed.take_finished():
             self._print(_event_line(stage, entry))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from poseidon_reconciler.core.documents import iso
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.observe.drift import EnvironmentView, PoseidonView
 
 
@@ -28,7 +29,7 @@ def _text(view: PoseidonView) -> str:
     if view.at is None:
         return "Poseidon has not answered yet."
     number = len(view.environments)
-    all_ = "1 environment" if number == 1 else f"{number} environments"
+    all_ = counted(number, "environment")
     differing = sum(each.drift is not None for each in view.environments.values())
     if differing:
         return f"Poseidon and Nomad differ on {differing} of {all_}."

@@ -15,6 +15,7 @@ from poseidon_reconciler.core.explanation import (
     OrderExplanation,
 )
 from poseidon_reconciler.core.holds import Hold
+from poseidon_reconciler.core.wording import standing
 from poseidon_reconciler.markup.elements import Child, Element, element
 from poseidon_reconciler.policy import format_duration
 
@@ -110,13 +111,14 @@ def _link(job_id: str) -> Element:
 
 def _environment(explanation: EnvironmentExplanation, now: float) -> Iterator[Element]:
     yield element("h1", f"Environment {explanation.environment_id}")
-    cause = f", {explanation.cause}" if explanation.cause else ""
-    yield element("p", "It is ", element("strong", explanation.state + cause), f" ({explanation.rule}).")
+    told = standing(explanation.state, explanation.cause, explanation.rule)
+    strong, _, rule = told.partition(" (")
+    yield element("p", "It is ", element("strong", strong), f" ({rule}." if rule else ".")
     runners = ", ".join(f"{number} {state}" for state, number in explanation.states.items()) or "none"
     target = "unknown" if explanation.target is None else explanation.target
     yield element("p", f"Runners: {runners}; target {target}, deficit {explanation.deficit}.")
     if explanation.expected:
-        yield element("p", f"{explanation.expected} more are asked for and not seen yet.")
+        yield element("p", f"{explanation.expected} more asked for and not seen yet.")
     if explanation.surplus:
         yield element("p", f"{explanation.surplus} more than the target: {explanation.surplus_story}.")
     if explanation.causes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.markup.elements import Element, element
 from poseidon_reconciler.recording.report.bands import NodeLanes
 from poseidon_reconciler.recording.report.chart import Chart, in_words
@@ -15,7 +16,6 @@ from poseidon_reconciler.recording.report.marks import action_lanes
 from poseidon_reconciler.recording.report.paths import percent
 from poseidon_reconciler.recording.report.pools import numbers_table, standing
 from poseidon_reconciler.recording.report.steps import steps
-from poseidon_reconciler.recording.report.tables import counted
 from poseidon_reconciler.recording.report.timescale import TimeScale
 from poseidon_reconciler.recording.story import Story
 

@@ -10,8 +10,9 @@ from poseidon_reconciler.core.blame import NodeLosses
 from poseidon_reconciler.core.evidence import Evidence
 from poseidon_reconciler.core.holds import Hold
 from poseidon_reconciler.core.ledger import Action
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.markup.elements import Child, Element, element
-from poseidon_reconciler.recording.report.tables import Column, counted, table
+from poseidon_reconciler.recording.report.tables import Column, table
 from poseidon_reconciler.recording.report.timescale import TimeScale
 from poseidon_reconciler.recording.story import Loss
 

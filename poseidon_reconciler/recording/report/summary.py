@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from poseidon_reconciler.core.status import EnvironmentRow
+from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.markup.elements import Child, Element, element
 from poseidon_reconciler.policy import format_duration
 from poseidon_reconciler.recording.report.findings import causes
 from poseidon_reconciler.recording.report.pools import standing
-from poseidon_reconciler.recording.report.tables import counted
 from poseidon_reconciler.recording.report.timescale import TimeScale, date_and_time
 from poseidon_reconciler.recording.story import Story
 

@@ -54,11 +54,6 @@ def table(
     return made if cards else element("div", made, class_="wide", role="region", aria_label=caption, tabindex=0)
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 runner`, `2 runners`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _heading(column: Column) -> Element:
     return element("th", column.title, scope="col", role="columnheader", class_=_looks(column))
 
