@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _abandon_output()
         return EXIT_DONE
     except OSError as error:
-        print(f"cannot write: {error.strerror or error}", file=sys.stderr)
+        from poseidon_reconciler.policy import os_reason
+
+        print(f"cannot write: {os_reason(error)}", file=sys.stderr)
         _abandon_output()
         return EXIT_FAILED
     except ValueError as error:

@@ -33,6 +33,11 @@ def quoted(value: object) -> str:
     return repr(text if len(text) <= MAX_QUOTED_CHARS else text[: MAX_QUOTED_CHARS - 1] + "…")
 
 
+def os_reason(error: OSError) -> str:
+    """Why a file or an address could not be used, in words that follow on its name, the same wherever it is said."""
+    return error.strerror.lower() if error.strerror else str(error)
+
+
 def parse_duration(value: object) -> float:
     """Seconds of a duration such as `10s`, `5m`, `1h30m`, `250ms` or `0`.
 

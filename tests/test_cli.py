@@ -91,6 +91,13 @@ def test_what_is_no_recording_is_one_line_that_names_the_file(
     assert isinstance(content, str | None) or not content or "line 1" in err
 
 
+@pytest.mark.parametrize("arguments", [["."], ["x", "--config", "."], ["x", "--journal", "."]])
+def test_why_a_file_cannot_be_used_is_said_in_the_same_words_wherever_it_is_named(
+    capfd: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(capfd, "replay", *arguments)[2] == ".: is a directory\n"
+
+
 def test_all_that_is_wrong_with_a_configuration_is_said_at_once(capfd: pytest.CaptureFixture[str]) -> None:
     Path("c.yaml").write_text("pool: {lost_grace: soon, surge: -1, wat: 1}\npace: {storm_share: 2}\nnomads: {}\n")
 
@@ -146,7 +153,7 @@ def test_a_file_that_cannot_be_written_is_one_line_that_names_it(
     status, _, err = run(capfd, "replay", small(), option, "missing/out")
 
     assert status in (1, 2)
-    assert err == "missing/out: No such file or directory\n"
+    assert err == "missing/out: no such file or directory\n"
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import requests
 
-from poseidon_reconciler.app.errors import UsageError
+from poseidon_reconciler.app.errors import NOBODY_THERE, UsageError
 from poseidon_reconciler.core.explanation import (
     EnvironmentExplanation,
     Explanation,
@@ -72,7 +72,7 @@ def _get(url: str, whole: str) -> tuple[int, dict[str, Any]]:
         except requests.exceptions.SSLError:
             raise UsageError(f"{url}: its certificate is not trusted, or it does not speak TLS") from None
         except requests.ConnectionError:
-            raise UsageError(f"{url}: nobody answers there; is `run` at work, with this http.listen?") from None
+            raise UsageError(f"{url}: {NOBODY_THERE}") from None
         except (requests.RequestException, ValueError) as error:
             raise UsageError(f"{url} cannot be asked: {printable(str(error))[:_MAX_ERROR_CHARS]}") from None
     try:

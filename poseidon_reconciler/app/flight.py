@@ -38,7 +38,7 @@ from poseidon_reconciler.core.lines import Told, ToldOutcome, ToldPause, told_js
 from poseidon_reconciler.core.pauses import Pause
 from poseidon_reconciler.core.reconciler import Step
 from poseidon_reconciler.nomad.items import FrameReceived, Gap, Item, MalformedLine
-from poseidon_reconciler.policy import Policy
+from poseidon_reconciler.policy import Policy, os_reason
 from poseidon_reconciler.recording.flight import SUFFIX, Entry, FlightRing, pack, write_flight
 
 AFTERMATH_S: Final = 30.0
@@ -193,7 +193,7 @@ class FlightRecorder:
         try:
             await asyncio.to_thread(write_flight, self.ring.chunks(), path, keep=self._keep, first=self._first_line())
         except OSError as error:
-            self._note("flight-not-written", f"{path}: {error.strerror or error}")
+            self._note("flight-not-written", f"{path}: {os_reason(error)}")
         else:
             self._tell_written(path, reason)
 

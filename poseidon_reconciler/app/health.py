@@ -12,7 +12,7 @@ from typing import Final
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
-from poseidon_reconciler.app.errors import UsageError
+from poseidon_reconciler.app.errors import NOBODY_THERE, UsageError
 
 _TIMEOUT_S: Final = 3.0
 _MOST_BYTES: Final = 200
@@ -53,4 +53,7 @@ def _problem(url: str) -> str | None:
     except TimeoutError:
         return f"no answer within {_TIMEOUT_S:g} s"
     except (OSError, HTTPException, ValueError) as error:
-        return f"no answer: {getattr(error, 'reason', error)}"
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ConnectionRefusedError):
+            return NOBODY_THERE
+        return f"no answer: {reason}"

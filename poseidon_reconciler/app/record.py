@@ -22,6 +22,7 @@ from poseidon_reconciler.core.wording import counted
 from poseidon_reconciler.nomad.api import Api
 from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
+from poseidon_reconciler.policy import os_reason
 from poseidon_reconciler.recording.files import RecordingFiles
 from poseidon_reconciler.recording.recorder import Recorder
 
@@ -63,7 +64,7 @@ async def _record(settings: Settings, files: RecordingFiles, path: Path) -> int:
     try:
         recorder.start()
     except OSError as error:
-        raise UsageError(f"--out: {path}: {error.strerror or error}") from None
+        raise UsageError(f"--out: {path}: {os_reason(error)}") from None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, recording.stop)
     _note("started", f"{settings.nomad.address}, namespace {settings.nomad.namespace}, to {path}")

@@ -14,6 +14,7 @@ from poseidon_reconciler.app.errors import UsageError
 from poseidon_reconciler.app.settings import duration_option, load_settings
 from poseidon_reconciler.core.journal import Journal
 from poseidon_reconciler.core.reconciler import Step
+from poseidon_reconciler.policy import os_reason
 from poseidon_reconciler.recording.document import story_document
 from poseidon_reconciler.recording.reader import RecordingError, RecordingReader
 from poseidon_reconciler.recording.replay import Replay
@@ -80,7 +81,7 @@ def _journal(path: Path) -> Iterator[Callable[[Step], None]]:
 
             yield write
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
+        raise UsageError(f"{path}: {os_reason(error)}") from None
 
 
 @contextmanager
@@ -102,4 +103,4 @@ def _write(path: Path, content: bytes) -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
+        raise UsageError(f"{path}: {os_reason(error)}") from None

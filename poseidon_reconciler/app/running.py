@@ -34,7 +34,7 @@ from poseidon_reconciler.nomad.stream import EventStream
 from poseidon_reconciler.nomad.transport import Transport
 from poseidon_reconciler.nomad.versions import needs_protection
 from poseidon_reconciler.observe.drift import PoseidonView
-from poseidon_reconciler.policy import Policy
+from poseidon_reconciler.policy import Policy, os_reason
 
 _DRAIN_S: Final = 8.0
 
@@ -80,7 +80,7 @@ class Running:
         try:
             templates = TemplateStore(settings.state_dir)
         except OSError as error:
-            raise StartError(f"state_dir: {settings.state_dir}: {error.strerror or error}") from None
+            raise StartError(f"state_dir: {settings.state_dir}: {os_reason(error)}") from None
         except ValueError as error:
             raise StartError(f"state_dir: {error}") from None
         self.clock, self.speed = clock, speed

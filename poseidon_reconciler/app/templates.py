@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from poseidon_reconciler.app.private_files import make_private_directory, replace_private_file
+from poseidon_reconciler.policy import os_reason
 
 _FILE_NAME: Final = "templates.json"
 
@@ -65,7 +66,7 @@ class TemplateStore(MutableMapping[str, bytes]):
             self._replace(self._path)
             self.problem = None
         except OSError as error:
-            self.problem = f"{self._path}: {error.strerror or error}"
+            self.problem = f"{self._path}: {os_reason(error)}"
 
     def _replace(self, path: Path) -> None:
         encoded = {job_id: base64.b64encode(document).decode() for job_id, document in self._documents.items()}

@@ -14,6 +14,7 @@ from poseidon_reconciler.observe.drift import PoseidonView
 from poseidon_reconciler.observe.web import ListenError, Source, WebServer
 from poseidon_reconciler.observe.web.history import SAMPLE_S
 from poseidon_reconciler.observe.web.reads import Metrics
+from poseidon_reconciler.policy import os_reason
 
 
 class KeptPauses:
@@ -28,7 +29,7 @@ class KeptPauses:
         try:
             self._store = PauseStore(settings.state_dir)
         except OSError as error:
-            raise StartError(f"state_dir: {settings.state_dir}: {error.strerror or error}") from None
+            raise StartError(f"state_dir: {settings.state_dir}: {os_reason(error)}") from None
         except ValueError as error:
             raise StartError(f"state_dir: {error}") from None
         self._running = running

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from poseidon_reconciler.policy import quoted
+from poseidon_reconciler.policy import os_reason, quoted
 
 _MAX_TOKEN_BYTES = 4097  # one more than a token may have
 _HOST = re.compile(r"\[[0-9a-f:.%\w]{2,64}\]|[\w.-]{1,253}")
@@ -92,4 +92,4 @@ def read_start(path: Path, max_bytes: int) -> bytes:
         with path.open("rb") as file:
             return file.read(max_bytes)
     except OSError as error:
-        raise ValueError((error.strerror or str(error)).lower()) from None
+        raise ValueError(os_reason(error)) from None

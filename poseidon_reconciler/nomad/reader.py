@@ -36,6 +36,11 @@ class StreamReader:
     def oversized(self) -> bool:
         return self._splitter.oversized > 0 or self._unfinished_bytes > self._max_line_bytes
 
+    @property
+    def in_a_line(self) -> bool:
+        """Whether the last bytes were the beginning of a line."""
+        return self._unfinished_bytes > 0
+
     def feed(self, data: bytes, now: float) -> list[Item]:
         """Takes the next bytes, received at `now`."""
         newline = data.rfind(b"\n")

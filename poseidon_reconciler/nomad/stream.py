@@ -9,6 +9,7 @@ connection, after a wait that grows until a connection has lasted. A connection 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
 import time
@@ -30,6 +31,7 @@ TOPICS: Final = ("Job", "Allocation", "Evaluation", "Node")
 # Beyond every index of a server: it then starts at its newest event.
 _NEWEST: Final = 2**62
 _REFUSAL_BYTES: Final = 2048
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,10 @@ class EventStream:
             except TimeoutError:
                 raise _EndedError("silent", f"no byte for {patience_s:g} s") from None
             except (aiohttp.ClientError, OSError) as error:
-                raise _EndedError("cut", _in_one_line(error)) from None
+                # The library's words help whoever looks for its faults, and nobody who looks after a cluster.
+                _LOGGER.debug("the event stream was cut: %s", _in_one_line(error))
+                where = "in the middle of a line" if reader.in_a_line else "without ending the stream"
+                raise _EndedError("cut", f"the server went away {where}") from None
             now = self._clock()
             if not data:
                 items, kind, reason = reader.close(now)

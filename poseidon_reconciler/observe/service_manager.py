@@ -15,6 +15,7 @@ from typing import Final
 from poseidon_reconciler.core.reconciler import Reconciler
 from poseidon_reconciler.core.status import environment_rows
 from poseidon_reconciler.core.wording import counted
+from poseidon_reconciler.policy import os_reason
 
 _LONGEST_STATUS: Final = 200
 
@@ -70,7 +71,7 @@ class ServiceManager:
                 sender.sendto("\n".join(lines).encode(), self._address)
             self.problem = None
         except OSError as error:
-            self.problem = f"NOTIFY_SOCKET: {error.strerror or error}"
+            self.problem = f"NOTIFY_SOCKET: {os_reason(error)}"
 
 
 def _watchdog_s(environ: Mapping[str, str]) -> float | None:

@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 from poseidon_reconciler.core.events import server_time_s
 from poseidon_reconciler.core.framing import LineSplitter
 from poseidon_reconciler.core.lines import Line, read_block, read_texts
+from poseidon_reconciler.policy import os_reason
 
 _CHUNK_BYTES: Final = 256 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -110,7 +111,7 @@ class RecordingReader:
                 for chunk in self._chunks(file):
                     yield splitter.feed(chunk)
         except OSError as error:
-            raise RecordingError(f"{path}: {error.strerror or error}") from None
+            raise RecordingError(f"{path}: {os_reason(error)}") from None
         yield splitter.close()
 
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from poseidon_reconciler.core.wording import counted
+from poseidon_reconciler.policy import os_reason
 from poseidon_reconciler.recording.files import RecordingFiles
 from poseidon_reconciler.recording.scrub import scrub_line
 
@@ -157,7 +158,7 @@ class Recorder:
                 self._is_full = self._files.is_full
             self._files.close()
         except OSError as error:
-            self.problem = f"{self._name}: {error.strerror or error}"
+            self.problem = f"{self._name}: {os_reason(error)}"
             with suppress(OSError):
                 self._files.close()
             self._on_problem()

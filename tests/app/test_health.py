@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from poseidon_reconciler.app import health as module
+from poseidon_reconciler.app.errors import NOBODY_THERE
 from poseidon_reconciler.cli import main
 
 
@@ -96,7 +97,7 @@ def test_nobody_there_is_exit_status_1(capfd: pytest.CaptureFixture[str]) -> Non
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         assert main(["health", "--url", url]) == 1
-    assert capfd.readouterr().err == f"{url}: no answer: [Errno 111] Connection refused\n"
+    assert capfd.readouterr().err == f"{url}: {NOBODY_THERE}\n"
 
 
 @pytest.mark.parametrize("spoken", [b"", b"SSH-2.0-OpenSSH\r\n"])

@@ -138,14 +138,14 @@ async def test_a_disk_that_takes_no_more_is_one_line_and_status_1(client: Client
     status, _, err = await ended(process)
 
     assert status == 1
-    assert err.splitlines()[-1].endswith("a.ndjson: File too large")
+    assert err.splitlines()[-1].endswith("a.ndjson: file too large")
     assert "Traceback" not in err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "nowhere/a.ndjson"], "--out: nowhere/a.ndjson: No such file or directory"),
+        (["--out", "nowhere/a.ndjson"], "--out: nowhere/a.ndjson: no such file or directory"),
         (["--out", "a", "--max-size", "12"], "--max-size: '12' is not a size such as 100MB"),
         (["--out", "a", "--max-size", "0MB"], "--max-size: '0MB' is not a size such as 100MB"),
         (["--out", "a", "--keep", "0"], "--keep: 0 is not 1 or more"),

@@ -57,7 +57,7 @@ def test_a_write_that_fails_is_told_and_loses_nothing(tmp_path: Path) -> None:
     store["template-10"] = b"{}"
 
     assert store["template-10"] == b"{}"
-    assert "No such file or directory" in (store.problem or "")
+    assert "no such file or directory" in (store.problem or "")
     (tmp_path / "state").mkdir()
     store["template-11"] = b"{}"
     assert store.problem is None

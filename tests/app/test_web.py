@@ -18,6 +18,7 @@ import trustme
 
 from poseidon_reconciler.app.demo.scenarios import DEMO_SCENARIOS
 from poseidon_reconciler.app.demo.stage import Setting, Stage
+from poseidon_reconciler.app.errors import NOBODY_THERE
 from poseidon_reconciler.app.observers import Observers
 from poseidon_reconciler.app.running import Running, StartError
 from poseidon_reconciler.app.web import KeptPauses, add_page
@@ -190,7 +191,11 @@ def test_explain_says_in_one_line_why_it_cannot(capfd: pytest.CaptureFixture[str
         (runner(1)[:-1] + "7", address, f"did you mean {runner(1)}?"),
         ("10-", address, "jobs begin with '10-'"),
         ("../status", address, "'../status' is neither a job nor an environment"),
-        ("10", "http://127.0.0.1:1", "nobody answers there"),
+        (
+            "10",
+            "http://127.0.0.1:1",
+            NOBODY_THERE,
+        ),
         ("10", "127.0.0.1:8646", "--url"),
         ("10", f"{address}/elsewhere", "answers 404"),
         ("10", f"{address}/page.css?", "is no reconciler"),

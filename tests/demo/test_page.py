@@ -14,6 +14,7 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from poseidon_reconciler.app.errors import NOBODY_THERE
 from poseidon_reconciler.cli import main
 from tests.observe.telemetry.queries import metrics_in, queries
 
@@ -65,7 +66,11 @@ def test_explain_asks_a_demo_from_end_to_end(page: str, capfd: pytest.CaptureFix
         ("99", page, f"{page}: '99' is neither a job nor an environment that is known"),
         ("template-1", page, "did you mean template-1"),
         ("10", page.replace("http:", "https:"), "its certificate is not trusted, or it does not speak TLS"),
-        ("10", "http://127.0.0.1:1", "nobody answers there"),
+        (
+            "10",
+            "http://127.0.0.1:1",
+            NOBODY_THERE,
+        ),
     ):
         status, out, err = run(capfd, "explain", subject, "--url", url)
         assert (status, out, err.count("\n")) == (2, "", 1), url

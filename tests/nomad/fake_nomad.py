@@ -47,7 +47,7 @@ async def never(request: web.Request) -> web.StreamResponse:
 def stream(*pieces: bytes | float, end: str = "eof", status: int = 200) -> Script:
     """A stream of these pieces (numbers are pauses in seconds).
 
-    `end`: `eof`, `cut` (in the middle of a chunk) or `open` (goes on without a word).
+    `end`: `eof`, `cut` (in the middle of a chunk), `gone` (between two of them) or `open` (goes on without a word).
     """
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -59,9 +59,10 @@ def stream(*pieces: bytes | float, end: str = "eof", status: int = 200) -> Scrip
                 await response.write(piece)
             else:
                 await asyncio.sleep(piece)
-        if end == "cut":
+        if end in ("cut", "gone"):
             assert request.transport is not None
-            request.transport.write(b"ffff\r\n{")
+            if end == "cut":
+                request.transport.write(b"ffff\r\n{")
             request.transport.close()
         elif end == "open":
             await asyncio.sleep(3600)

@@ -150,6 +150,20 @@ async def test_each_ending_is_told_counted_and_followed_by_another_connection(
     assert "\n" not in closed.reason
 
 
+@pytest.mark.parametrize(("end", "reason"), [("cut", "in the middle of a line"), ("gone", "without ending the stream")])
+async def test_a_server_that_goes_away_is_told_in_our_words_and_in_the_librarys_for_debugging(
+    nomad: FakeNomad, harness: Harness, caplog: pytest.LogCaptureFixture, end: str, reason: str
+) -> None:
+    nomad.script("GET", PATH, stream(HEARTBEAT, frame(5), 0.05, end=end))
+
+    with caplog.at_level("DEBUG", "poseidon_reconciler.nomad.stream"):
+        (*_, closed) = await harness.until_closed(times=1)
+
+    assert isinstance(closed, Closed)
+    assert (closed.kind, closed.reason) == ("cut", f"the server went away {reason}")
+    assert "TransferEncodingError" in caplog.text
+
+
 async def test_the_next_connection_resumes_at_the_last_index(nomad: FakeNomad, harness: Harness) -> None:
     nomad.script("GET", PATH, stream(HEARTBEAT, frame(5), frame(7)), stream(HEARTBEAT, frame(7), frame(8)))
 

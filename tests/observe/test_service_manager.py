@@ -86,7 +86,7 @@ def test_where_nobody_can_listen_nothing_is_said(address: str) -> None:
 def test_a_manager_that_is_gone_does_no_harm(tmp_path: Path) -> None:
     manager = ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "none")})
     manager.ready()
-    assert manager.problem == "NOTIFY_SOCKET: No such file or directory"
+    assert manager.problem == "NOTIFY_SOCKET: no such file or directory"
 
 
 def test_the_status_is_all_pools_in_one_line() -> None:

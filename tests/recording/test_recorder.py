@@ -166,7 +166,7 @@ def test_a_full_disk_is_one_line_and_ends_nothing_else(path: Path) -> None:
 
     recorder.frame(frame(7), START)
 
-    assert recorder.problem == "here.gz: No space left on device"
+    assert recorder.problem == "here.gz: no space left on device"
     assert not recorder.close(10)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from poseidon_reconciler.app.check.report import Check, fail, ok
 from poseidon_reconciler.app.templates import TemplateStore
 from poseidon_reconciler.core.wording import counted
+from poseidon_reconciler.policy import os_reason
 
 _NAME: Final = "state_dir"
 
@@ -24,7 +25,7 @@ def look_at_state_dir(state_dir: Path | None) -> Check:
         with tempfile.TemporaryFile(dir=state_dir):
             kept = len(TemplateStore(state_dir))
     except OSError as error:
-        detail = f"{state_dir}: {(error.strerror or str(error)).lower()}"
+        detail = f"{state_dir}: {os_reason(error)}"
         return fail(_NAME, detail, "give a directory that this user may write to")
     except ValueError as error:
         return fail(_NAME, str(error), "move the file away; it is written anew")

@@ -23,6 +23,7 @@ from poseidon_reconciler.observe.web.recent import Recent
 from poseidon_reconciler.observe.web.source import Pausing, Source
 from poseidon_reconciler.observe.web.status import Status
 from poseidon_reconciler.observe.web.writes import MAX_BODY_BYTES, Writes
+from poseidon_reconciler.policy import os_reason
 
 _ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
 _SHUTDOWN_S: Final = 0.5
@@ -160,4 +161,4 @@ def _asset(name: str, content_type: str) -> Handler:
 
 def why_not_listening(error: OSError) -> str:
     """Why it is not possible to listen at an address, in a few words."""
-    return "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+    return "the port is in use" if error.errno == errno.EADDRINUSE else os_reason(error)
