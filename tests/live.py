@@ -62,8 +62,8 @@ class Told:
         self.notes.append((event, detail))
 
     def decisions(self) -> list[tuple[str, str, str]]:
-        """What was decided, whenever, in whatever order, and however often: on a busy machine an answer may come too late,
-        and what failed is decided on again.
+        """What was decided, whenever, in whatever order, and however often: on a busy machine an answer may come too
+        late, and what failed is decided on again.
         """
         return sorted({(action.kind, action.job_id, action.replaces or "") for action in self.actions})
 
