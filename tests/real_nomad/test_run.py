@@ -53,9 +53,11 @@ class Recorder:
 
 @contextmanager
 def reconciling(lab: Lab, **variables: str) -> Iterator[tuple[Running, Recorder]]:
-    """A reconciler that follows the lab from a thread of its own, as the lab's own calls block."""
+    """A reconciler that follows the lab from a thread of its own, as the lab's own calls block. It reads the lists every
+    few seconds, and they must never look like those of another history.
+    """
     recorder = Recorder()
-    settings = load(None, {"NOMAD_ADDR": lab.address, **variables})
+    settings = load(None, {"NOMAD_ADDR": lab.address, "RECONCILER_NOMAD__RESYNC_INTERVAL": "2s", **variables})
     started = threading.Event()
     holder: list[tuple[asyncio.AbstractEventLoop, Running]] = []
 
@@ -72,6 +74,7 @@ def reconciling(lab: Lab, **variables: str) -> Iterator[tuple[Running, Recorder]
     try:
         lab.wait_for("the lists to be read", lambda: running.controller.synced, _WAIT_S)
         yield running, recorder
+        assert running.core.snapshots.epoch == 0
     finally:
         loop.call_soon_threadsafe(running.stop)
         thread.join(15)
