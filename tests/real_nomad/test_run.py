@@ -53,8 +53,8 @@ class Recorder:
 
 @contextmanager
 def reconciling(lab: Lab, **variables: str) -> Iterator[tuple[Running, Recorder]]:
-    """A reconciler that follows the lab from a thread of its own, as the lab's own calls block. It reads the lists every
-    few seconds, and they must never look like those of another history.
+    """A reconciler that follows the lab from a thread of its own, as the lab's own calls block. It reads the lists
+    every few seconds, and they must never look like those of another history.
     """
     recorder = Recorder()
     settings = load(None, {"NOMAD_ADDR": lab.address, "RECONCILER_NOMAD__RESYNC_INTERVAL": "2s", **variables})
@@ -99,6 +99,19 @@ def test_nothing_dies_where_jobs_are_protected_in_time(lab: Lab) -> None:
 
         assert lab.statuses() == dict.fromkeys(job_ids, "running")
         assert +recorder.done() == +Counter({"protect-job": protected}), recorder.outcomes
+
+
+def test_nodes_that_drain_and_are_opened_again_are_no_other_history(lab: Lab) -> None:
+    _start_pool(lab)
+    (node, *_) = lab.get("/v1/nodes")
+    drain = {"Deadline": 3_000_000_000, "IgnoreSystemJobs": False}
+    with reconciling(lab) as (running, _):
+        for spec in (drain, None):
+            body = {"DrainSpec": spec, "MarkEligible": spec is None}
+            lab.request("POST", f"/v1/node/{node['ID']}/drain", body).raise_for_status()
+            lab.wait_until_quiet(_QUIET_S)
+
+        assert running.core.model.nodes[node["ID"]].status == "ready"
 
 
 def test_surplus_is_stopped_and_what_is_used_is_not(lab: Lab) -> None:
