@@ -57,8 +57,8 @@ class SnapshotReader:
         return new_epoch
 
     def _contradicts(self, snapshot: Snapshot) -> bool:
-        """Whether a list shows an object older than it was known to be at an index that the list has passed: a restored
-        cluster's indexes may long have overtaken the old ones.
+        """Whether a list shows an object older than it was known to be at an index that the list has passed, or another
+        one of the same index: a restored cluster's indexes may long have overtaken the old ones.
         """
         jobs_index = snapshot.indexes.get("Jobs", UNKNOWN)
         for data in snapshot.jobs or ():
@@ -73,7 +73,19 @@ class SnapshotReader:
         for allocation in snapshot.allocations or ():
             owner = self._model.jobs.get(allocation.job_id)
             known = owner.allocations.get(allocation.id) if owner is not None else None
-            if known is not None and UNKNOWN < allocation.modify_index < known.data.modify_index <= allocations_index:
+            if known is None:
+                continue
+            told, listed = known.data, allocation
+            same = (told.client_status, told.desired_status) == (listed.client_status, listed.desired_status)
+            if _contradict(listed.modify_index, told.modify_index, allocations_index, same=same):
+                return True
+        nodes_index = snapshot.indexes.get("Nodes", UNKNOWN)
+        for data in snapshot.nodes or ():
+            node = self._model.nodes.get(data.id)
+            if node is None:
+                continue
+            same = (data.status, data.draining) == (node.status, node.draining)
+            if _contradict(data.modify_index, node.modify_index, nodes_index, same=same):
                 return True
         return False
 
@@ -166,3 +178,8 @@ class SnapshotReader:
             job.quiet_since = now
             self._model.changed[job.id] = job
         return live
+
+
+def _contradict(listed: int, told: int, list_index: int, *, same: bool) -> bool:
+    """Whether an object in a list cannot be of the history in which it was told of, by when it was last changed."""
+    return UNKNOWN < listed <= told <= list_index and not (same and listed == told)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from poseidon_reconciler.core.events import UNKNOWN, AllocationPayload, EvaluationPayload
+from poseidon_reconciler.core.events import UNKNOWN, AllocationPayload, EvaluationPayload, parse_time
 from poseidon_reconciler.core.records import LIVE_EVALUATION, UNREACHABLE, Job
 from poseidon_reconciler.nomad.api import Api, JobRead
 from poseidon_reconciler.nomad.outcomes import Failure, NotFound, Ok
@@ -55,6 +55,17 @@ class View:
     def placed(self) -> list[ToldAllocation]:
         """The allocations that Nomad wants to run and that have not ended."""
         return [a for a in self.allocations if a.desired_status == "run" and a.client_status in _PLACED]
+
+    @property
+    def hangs(self) -> bool:
+        """Whether something is placed, and all of that is in reach and has not come to run."""
+        placed = self.placed
+        return bool(placed) and all(
+            a.client_status != "unknown"
+            and a.node_id not in self.out_of_reach
+            and (a.client_status == "pending" or not _main_task_runs(a))
+            for a in placed
+        )
 
     @property
     def live_evaluations(self) -> list[EvaluationPayload]:
@@ -109,8 +120,8 @@ async def read_view(api: Api, job_id: str, as_of: AsOf) -> View | Failure:
 def why_not_lost(view: View, as_of: AsOf, policy: PoolPolicy) -> str | None:
     """What contradicts that a job is lost for good; None if it still is.
 
-    A pending allocation contradicts it only if it is newer than the decision: an older one has used up its time. Where
-    copies out of reach matter, the decision rests on what each allocation was last heard of.
+    A pending allocation contradicts it only if it is newer than the decision: an older one has used up its time, and is
+    not helped by an evaluation that is left over from a node's absence and waits for hours. Where copies out of reach matter, the decision rests on what each allocation was last heard of.
     """
     job = view.job.payload
     newest = max((a.modify_index for a in view.allocations), default=UNKNOWN)
@@ -118,8 +129,9 @@ def why_not_lost(view: View, as_of: AsOf, policy: PoolPolicy) -> str | None:
         return "an allocation of it has changed"
     if UNKNOWN < as_of.create_index != job.create_index:
         return "it was registered anew"
-    if view.live_evaluations:
-        return f"an evaluation of it is {view.live_evaluations[0].status}"
+    evaluations = [e for e in view.live_evaluations if not (view.hangs and _may_wait_for_long(e))]
+    if evaluations:
+        return f"an evaluation of it is {evaluations[0].status}"
     for allocation in view.allocations:
         if allocation.client_status not in _PLACED or allocation.node_id in view.out_of_reach:
             continue
@@ -132,6 +144,11 @@ def why_not_lost(view: View, as_of: AsOf, policy: PoolPolicy) -> str | None:
     if view.used and view.placed:
         return "it is used, and its task may still run out of reach"
     return None
+
+
+def _may_wait_for_long(evaluation: EvaluationPayload) -> bool:
+    """Whether an evaluation waits for its time or for room, and is not worked on now."""
+    return evaluation.status == "blocked" or parse_time(evaluation.wait_until) is not None
 
 
 def _main_task_runs(allocation: AllocationPayload) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.core.builders import RUNNER, TEMPLATE, Bench, allocation, event, job
+import pytest
+
+from tests.core.builders import RUNNER, TEMPLATE, Bench, allocation, event, job, node
 
 
 def running() -> Bench:
@@ -27,6 +29,35 @@ def test_a_list_that_shows_an_allocation_older_than_it_was_is_of_another_history
     bench.feed(allocation("a", status="failed", index=50, created=21))
 
     assert bench.read(900, Allocations=[allocation("a", index=21)]).new_epoch
+
+
+def test_a_list_that_shows_another_allocation_of_the_same_index_is_of_another_history() -> None:
+    bench = running()
+
+    assert bench.read(900, Allocations=[allocation("a", client="failed", index=21)]).new_epoch
+
+
+@pytest.mark.parametrize("index", [30, 50])
+def test_a_node_whose_drain_was_undone_by_a_restore_does_not_drain(index: int) -> None:
+    bench = running()
+    bench.feed(node(index=30))
+    bench.feed(node(index=50, draining=True))
+    assert bench.state() == "leaving"
+
+    jobs = [job(TEMPLATE, index=10, target=1), job(RUNNER, index=20)]
+    step = bench.read(900, Jobs=jobs, Allocations=[allocation("a", index=21)], Nodes=[node(index=index)])
+
+    assert step.new_epoch
+    assert bench.state() == "idle"
+
+
+def test_a_list_of_nodes_that_is_as_told_or_older_is_no_other_history() -> None:
+    bench = running()
+    bench.feed(node(index=50, draining=True))
+
+    assert not bench.read({"Nodes": 50}, Nodes=[node(index=50, draining=True)]).new_epoch
+    bench.feed(node(index=60))
+    assert not bench.read({"Nodes": 55}, Nodes=[node(index=50, draining=True)]).new_epoch
 
 
 def test_a_job_that_was_purged_and_is_back_as_it_was_is_of_another_history() -> None:

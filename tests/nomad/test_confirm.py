@@ -26,10 +26,9 @@ def allocation(client: str, desired: str = "stop", **fields: Any) -> AllocationP
     return msgspec.convert({"CreateIndex": 12, "JobVersion": 0, **base, **fields}, AllocationPayload)
 
 
-def evaluation(status: str, modify_index: int = 25) -> EvaluationPayload:
-    return msgspec.convert(
-        {"ID": "e1", "JobID": RUNNER, "Status": status, "ModifyIndex": modify_index}, EvaluationPayload
-    )
+def evaluation(status: str, modify_index: int = 25, wait_until: str = "0001-01-01T00:00:00Z") -> EvaluationPayload:
+    wire = {"ID": "e1", "JobID": RUNNER, "Status": status, "ModifyIndex": modify_index, "WaitUntil": wait_until}
+    return msgspec.convert(wire, EvaluationPayload)
 
 
 def view(
@@ -47,6 +46,8 @@ def view(
 
 
 AWAY = frozenset({"n1"})
+# What is left over when a node was disconnected: it waits for when that node would have been away for too long.
+DELAYED = (evaluation("pending", wait_until="2026-12-02T10:00:00Z"),)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,8 @@ AWAY = frozenset({"n1"})
         view(allocation("unknown", "run"), out_of_reach=AWAY, Status="running"),
         view(allocation("running"), out_of_reach=AWAY),
         view(allocation("pending", "run"), Status="running"),
+        view(allocation("pending", "run"), evaluations=DELAYED, Status="running"),
+        view(allocation("pending", "run"), evaluations=(evaluation("blocked"),), Status="running"),
         view(allocation("complete"), evaluations=(evaluation("complete"), evaluation("canceled"))),
         view(allocation("complete"), evaluations=(evaluation("blocked", 19),)),
         view(allocation("complete"), used="true"),
@@ -85,6 +88,9 @@ def test_what_is_lost_is_confirmed(lost: View) -> None:
         (view(allocation("pending", "run", CreateIndex=31)), "it has a new allocation"),
         (view(allocation("complete"), allocation("pending", "run", ID="a2", CreateIndex=31)), "it has a new"),
         (view(allocation("complete"), evaluations=(evaluation("pending"),)), "an evaluation of it is pending"),
+        (view(allocation("complete"), evaluations=DELAYED), "an evaluation of it is pending"),
+        (view(allocation("pending", "run"), evaluations=(evaluation("pending"),)), "an evaluation of it is pending"),
+        (view(allocation("pending", "run"), evaluations=DELAYED, out_of_reach=AWAY), "an evaluation of it is pending"),
         (view(allocation("complete"), evaluations=(evaluation("blocked", 20),)), "an evaluation of it is blocked"),
         (view(evaluations=(evaluation("blocked", 5),), Status="pending"), "an evaluation of it is blocked"),
         (view(allocation("complete"), CreateIndex=35), "it was registered anew"),
