@@ -121,7 +121,8 @@ def why_not_lost(view: View, as_of: AsOf, policy: PoolPolicy) -> str | None:
     """What contradicts that a job is lost for good; None if it still is.
 
     A pending allocation contradicts it only if it is newer than the decision: an older one has used up its time, and is
-    not helped by an evaluation that is left over from a node's absence and waits for hours. Where copies out of reach matter, the decision rests on what each allocation was last heard of.
+    not helped by an evaluation that is left over from a node's absence and waits for hours. Where copies out of reach
+    matter, the decision rests on what each allocation was last heard of.
     """
     job = view.job.payload
     newest = max((a.modify_index for a in view.allocations), default=UNKNOWN)
