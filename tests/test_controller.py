@@ -490,6 +490,25 @@ async def test_an_orderly_end_waits_for_what_is_under_way_and_begins_nothing_mor
 
 
 @in_virtual_time
+async def test_while_it_ends_it_takes_in_what_happens_and_tells_of_no_decision() -> None:
+    async with rig(Policy(pool=PoolPolicy(lost_grace_s=0.0, settle_s=0.0))) as r:
+        r.actions.takes_s = 5.0
+        await r.open()
+        r.lose(0, index=200)
+        await at_once()
+        begun = len(r.actions.begun)
+        assert begun
+
+        end = asyncio.create_task(r.controller.drain(8.0))
+        await at_once()
+        r.lose(1, index=210)
+        await end
+
+        assert r.verdicts()[runner(1)] == "lost"
+        assert sum(len(step.actions) for step in r.notes.steps) == len(r.actions.begun) == begun
+
+
+@in_virtual_time
 async def test_an_orderly_end_does_not_wait_for_what_waits() -> None:
     async with rig(Policy(pace=PacePolicy(max_creates_per_second=0.1))) as r:
         r.lists.answer = lambda: (pool(100, 0, 6), "")

@@ -283,11 +283,13 @@ class Controller:
         return stands
 
     def _step(self, step: Step) -> None:
+        if self.stopping:
+            # Nothing more is begun: whoever was told of a decision would wait for what becomes of it.
+            step = step._replace(actions=[])
         if step.changes or step.actions or step.nodes or step.storm is not None:
             self._observer.stepped(step)
-        if not self.stopping:
-            for action in step.actions:
-                self._work.add(action)
+        for action in step.actions:
+            self._work.add(action)
 
     def _take_outcome(self, ended: ActionEnded) -> None:
         action, outcome = ended.action, ended.outcome

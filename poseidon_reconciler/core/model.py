@@ -81,7 +81,9 @@ class Model(Registry):
             data.modify_index = origin.index
         if not self._is_news(job, data, origin, newest=newest):
             if data.task_groups is not None and not job.whole and data.modify_index == job.modify_index:
+                was_used = job.used
                 job.take_groups(data.task_groups)
+                self._note_claim(job, now, was_used=was_used)
                 self.changed[job.id] = job
             return False
         if job.gone is not None:
@@ -94,8 +96,14 @@ class Model(Registry):
         elif job.live_evaluations:
             # Said to be dead once more, it has no live evaluation any more.
             self.changed[job.id] = job
+        was_used = job.used
         job.take(data, origin)
+        self._note_claim(job, now, was_used=was_used)
         return True
+
+    def _note_claim(self, job: Job, now: float, *, was_used: bool) -> None:
+        if job.used and not was_used:
+            self.environments[job.environment_id].claimed_at = now
 
     @staticmethod
     def _is_news(job: Job, data: JobPayload, origin: Origin, *, newest: bool) -> bool:

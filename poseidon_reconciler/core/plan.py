@@ -145,7 +145,7 @@ class Planner:
             job, verdict = change.job, change.verdict
             self.ledger.settle(job.id)
             spoiled = self.refill.poison.observe(change, now)
-            self.surplus.observe(change, now)
+            self.surplus.observe(change)
             if verdict.at_risk:
                 self.protection.consider([job])
             if job.kind == "environment" and verdict.state != "active":

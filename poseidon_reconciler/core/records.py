@@ -280,11 +280,15 @@ class NodeChange(Struct, gc=False, frozen=True):
 
 
 class Environment(Struct, gc=False):
-    """An execution environment: its own job, if any is known, and its runners."""
+    """An execution environment: its own job, if any is known, and its runners.
+
+    `claimed_at`: when a runner was last heard to be marked used, whatever had become of it by then.
+    """
 
     id: str
     template: Job | None = None
     runners: dict[str, Job] = {}
+    claimed_at: float = float("-inf")
 
 
 def _pool_size(text: str | None) -> int | None:

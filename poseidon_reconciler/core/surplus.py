@@ -61,15 +61,12 @@ class Surplus:
         """A new epoch of the cluster began."""
         self.rounds = Patience()
         self._pools: dict[str, _Excess] = {}
-        self._claimed_at: dict[str, float] = {}
 
-    def observe(self, change: Change, now: float) -> None:
+    def observe(self, change: Change) -> None:
         """Takes note of a verdict on a runner that became another one."""
         job, before, verdict = change.job, change.before, change.verdict
         if job.kind != "runner":
             return
-        if job.used and (before is None or before.state != "used"):
-            self._claimed_at[job.environment_id] = now
         if verdict.counts and (before is None or not before.counts):
             excess = self._pools.setdefault(job.environment_id, _Excess(Deficit(), Counter()))
             excess.came[_how_it_came(change)] += 1
@@ -77,7 +74,6 @@ class Surplus:
     def forget_environment(self, environment_id: str) -> None:
         """The environment is no longer remembered."""
         self._pools.pop(environment_id, None)
-        self._claimed_at.pop(environment_id, None)
 
     def assess(self, environment_id: str, now: float) -> None:
         """Brings up to date what a pool has beyond its target."""
@@ -134,7 +130,7 @@ class Surplus:
     def claims_settle_at(self, environment_id: str) -> float:
         """From when on no claim in a pool is too recent."""
         settle_s = self._desk.policy_of(environment_id).settle_s
-        return self._claimed_at.get(environment_id, -settle_s) + settle_s
+        return self._desk.model.environments[environment_id].claimed_at + settle_s
 
     def waits_until(self, environment_id: str, now: float) -> float | None:
         """From when on a runner of a pool may be stopped; None for now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from poseidon_reconciler.nomad.api import JobRead
+from poseidon_reconciler.nomad.clearing import clear_away
 from poseidon_reconciler.nomad.confirm import View, read_view, why_not_lost
 from poseidon_reconciler.nomad.documents import revived
 from poseidon_reconciler.nomad.execution import Executed, Task, Tools, look_until
@@ -96,10 +97,7 @@ async def _remove(tools: Tools, task: Task, view: View) -> Executed:
     stopped = await tools.api.deregister(task.action.job_id, purge=False)
     if not isinstance(stopped, Ok):
         return task.not_written(stopped)
-    purged = await tools.api.deregister(task.action.job_id, purge=True)
-    if not isinstance(purged, Ok):
-        return task.unknown(f"stopped, but not purged: {purged.detail}", stopped.value)
-    return task.done("stopped and purged", purged.value)
+    return await clear_away(tools, task, stopped.value, purges=(True,))
 
 
 def _has_changed(before: JobRead, now: JobRead) -> bool:

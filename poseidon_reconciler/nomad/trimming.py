@@ -6,6 +6,7 @@ is first registered as stopped, on the condition that it is still as it was read
 
 from __future__ import annotations
 
+from poseidon_reconciler.nomad.clearing import clear_away
 from poseidon_reconciler.nomad.confirm import View, read_view
 from poseidon_reconciler.nomad.documents import stopped
 from poseidon_reconciler.nomad.execution import Executed, Task, Tools
@@ -34,16 +35,7 @@ async def stop_surplus(tools: Tools, task: Task) -> Executed:
     written = await tools.api.register(document, enforce_index=view.job.payload.job_modify_index)
     if not isinstance(written, Ok):
         return task.not_written(written)
-    return await _purge(tools, task, written.value)
-
-
-async def _purge(tools: Tools, task: Task, index: int) -> Executed:
-    """Lets Poseidon hear of it on every version of Nomad, and clears the job away."""
-    for purge in (False, True):
-        gone = await tools.api.deregister(task.action.job_id, purge=purge)
-        if not isinstance(gone, Ok):
-            return task.unknown(f"stopped, but not cleared away: {gone.detail}", index)
-    return task.done("stopped and purged", index)
+    return await clear_away(tools, task, written.value)
 
 
 def _why_not_idle(view: View) -> str | None:

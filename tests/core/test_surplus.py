@@ -87,6 +87,22 @@ def test_a_claim_keeps_everybody_for_a_while() -> None:
     assert stopped(bench) == [runner(4)]
 
 
+def test_a_claim_that_comes_too_late_for_its_runner_keeps_the_others_too() -> None:
+    bench = bench_with_pool(7, policy=TRIM)
+    lower(bench, 3)
+    bench.wait(11)
+    bench.feed(job(runner(6), index=510, created=260, registered=510, version=1, Stop=True))
+    assert stopped(bench) == [runner(6), runner(5), runner(4)]
+    bench.feed(job(runner(6), index=511, created=260, registered=511, version=2, Stop=True, used=True))
+    end(bench, 5, index=520)
+
+    bench.wait(9)
+    assert stopped(bench) == [runner(6), runner(5), runner(4)]
+    bench.wait(2)
+
+    assert stopped(bench) == [runner(6), runner(5), runner(4), runner(3)]
+
+
 def test_what_comes_again_and_again_is_stopped_after_longer_and_longer_waits() -> None:
     bench = bench_with_pool(2, policy=TRIM)
     waits = []

@@ -239,7 +239,23 @@ async def test_a_purge_that_is_not_to_be_seen_is_unknown(nomad: FakeNomad, act: 
     result = await act("remove-job", RUNNER)
 
     assert result.outcome == "unknown"
-    assert result.detail.startswith("stopped, but not purged")
+    assert result.detail.startswith("stopped, but not cleared away")
+
+
+@pytest.mark.usefixtures("dead_runner")
+async def test_what_is_registered_anew_after_the_stop_is_not_purged(nomad: FakeNomad, act: Acting) -> None:
+    async def stopped_and_registered_anew(request: web.Request) -> web.StreamResponse:
+        answer = nomad.respond(request)
+        nomad.add_job(runner(used="true"))
+        return answer
+
+    nomad.script("DELETE", f"/v1/job/{RUNNER}", stopped_and_registered_anew)
+
+    result = await act("remove-job", RUNNER)
+
+    assert (result.outcome, result.detail) == ("skipped", "somebody has registered it anew since it was stopped")
+    assert len(nomad.writes) == 1
+    assert RUNNER in nomad.jobs
 
 
 @pytest.mark.usefixtures("dead_runner")

@@ -50,6 +50,41 @@ async def test_a_claim_at_the_last_moment_wins(nomad: FakeNomad, act: Acting) ->
     assert not [write for write in nomad.writes if write.startswith("DELETE")]
 
 
+@pytest.mark.parametrize(("method", "path", "deletions"), [("POST", "/v1/jobs", 0), ("DELETE", f"/v1/job/{RUNNER}", 1)])
+@pytest.mark.usefixtures("idle")
+async def test_what_is_registered_anew_after_the_stop_is_not_cleared_away(
+    nomad: FakeNomad, act: Acting, method: str, path: str, deletions: int
+) -> None:
+    async def claimed_from_an_older_copy(request: web.Request) -> web.StreamResponse:
+        answer = nomad.respond(request)
+        claim(nomad)
+        nomad.jobs[RUNNER]["Stop"] = False
+        return answer
+
+    nomad.script(method, path, claimed_from_an_older_copy)
+
+    result = await act("stop-surplus", RUNNER)
+
+    assert (result.outcome, result.detail) == ("skipped", "somebody has registered it anew since it was stopped")
+    assert len([write for write in nomad.writes if write.startswith("DELETE")]) == deletions
+    assert not nomad.jobs[RUNNER]["Stop"]
+
+
+@pytest.mark.usefixtures("idle")
+async def test_what_somebody_else_has_purged_after_the_stop_is_done(nomad: FakeNomad, act: Acting) -> None:
+    async def stopped_and_purged(request: web.Request) -> web.StreamResponse:
+        answer = nomad.respond(request)
+        del nomad.jobs[RUNNER]
+        return answer
+
+    nomad.script("POST", "/v1/jobs", stopped_and_purged)
+
+    result = await act("stop-surplus", RUNNER)
+
+    assert (result.outcome, result.detail) == ("done", "stopped, and purged by somebody")
+    assert nomad.writes == ["POST /v1/jobs"]
+
+
 @pytest.mark.usefixtures("idle")
 async def test_a_used_runner_stays(nomad: FakeNomad, act: Acting) -> None:
     claim(nomad)

@@ -139,7 +139,7 @@ class Promises:
             epoch=epoch,
         )
         if request.method == "delete":
-            self._check_removal(key, self._before)
+            self._check_removal(key, deed, self._before)
         elif request.endpoint == "allocation":
             self._check_stop(request.path[0])
 
@@ -313,16 +313,24 @@ class Promises:
         allocation = self._cluster.state.allocations.get(local.id)
         return allocation is not None and not allocation.terminal
 
-    def _check_removal(self, key: JobKey, before: _Before) -> None:
+    def _check_removal(self, key: JobKey, deed: Deed, before: _Before) -> None:
+        """What is stopped already loses nothing, although somebody may have marked it since: he came too late."""
         standing = before.standing
         if standing is None:
             return
         if standing.is_environment:
             raise BrokenError(2, f"the environment's own job {key[1]} was deregistered")
+        if standing.stop or self._is_of_lost_history(key[1], deed):
+            return
         if standing.used and any(self._is_wanted(local) for _, local in before.processes):
             raise BrokenError(2, f"{key[1]} was deregistered while it was in use")
         if standing.runs:
             raise BrokenError(2, f"{key[1]} was deregistered although it ran")
+
+    def _is_of_lost_history(self, job_id: str, deed: Deed) -> bool:
+        """Whether a job was read, and the servers were restored then, of which its reconciler has had no sign yet."""
+        read_at = deed.reads.get(f"job/{job_id}")
+        return read_at is not None and max(read_at, deed.life.stream_ended_at) < self.restored_at
 
     def _obedient(self, processes: list[tuple[Agent, LocalAllocation]]) -> Agent | None:
         """An agent that runs a process and would have stopped it by now, had it been asked to.
