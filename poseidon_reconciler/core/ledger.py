@@ -56,9 +56,14 @@ class _Expected(Struct, gc=False):
 
 
 class Ledger:
-    """What is under way."""
+    """What is under way.
+
+    Attributes:
+        written_index: the highest Raft index at which the servers have confirmed a registration to us.
+    """
 
     def __init__(self) -> None:
+        self.written_index = UNKNOWN
         self._expected: dict[str, _Expected] = {}
         self._expected_by_environment: dict[str, int] = {}
         self._done: dict[str, dict[ActionKind, int]] = {}

@@ -108,6 +108,7 @@ class Planner:
         or failed meanwhile: under another it could be there twice.
         """
         self.decisions.ended(action, outcome, now)
+        self.ledger.written_index = max(self.ledger.written_index, outcome.index)
         if outcome.trouble:
             self.refill.poison.explain(action.environment_id, outcome.trouble)
         if outcome.result == "unknown" and action.kind == "create-runner":

@@ -96,8 +96,8 @@ class Reconciler:
         self.planner.reconsider()
 
     def connection_opened(self) -> None:
-        """A new stream was opened: lists that follow must be newer than all that was seen until now."""
-        self.snapshots.connection_opened()
+        """A new stream was opened: lists that follow must be newer than all that was seen or done until now."""
+        self.snapshots.connection_opened(self.planner.ledger.written_index)
 
     def advance(self, now: float) -> Step:
         """Lets time pass up to `now`."""

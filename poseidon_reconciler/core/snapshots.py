@@ -29,9 +29,13 @@ class SnapshotReader:
         # The index that every list read from now on must have reached, by table.
         self._passed: dict[str, int] = {}
 
-    def connection_opened(self) -> None:
-        """A stream was opened: lists that are read after this are newer than every event before it."""
-        for table, highest in self._highest_indexes().items():
+    def connection_opened(self, written_index: int) -> None:
+        """A stream was opened: lists that are read after this are newer than every event before it, and than every job
+        that we have registered by now, of which the last stream may have told nothing.
+        """
+        highest_indexes = self._highest_indexes()
+        highest_indexes["Jobs"] = max(highest_indexes["Jobs"], written_index)
+        for table, highest in highest_indexes.items():
             self._passed[table] = max(highest, self._passed.get(table, UNKNOWN))
 
     def merge(self, snapshot: Snapshot, now: float) -> bool:

@@ -63,6 +63,9 @@ class Nodes:
         write.commit()
         if known is not None:
             self._after_status(known, self._state.nodes[node_id])
+        if node.status == "ready":
+            # Its room is offered even if it was ready before, when its jobs are not looked at again.
+            self._evaluator.unblock(node.computed_class)
         if status == "ready":
             self._cancel_expiry(node_id)
         else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.builders import RUNNER, TEMPLATE, Bench, allocation, event, job, node
+from poseidon_reconciler.core.ledger import Action, ActionOutcome
+from tests.core.builders import RUNNER, TEMPLATE, Bench, Wire, allocation, event, job, node
 
 
 def running() -> Bench:
@@ -81,3 +82,35 @@ def test_a_purge_before_the_new_stream_makes_an_index_that_lists_must_have_passe
     bench.core.connection_opened()
 
     assert bench.read(55, Jobs=[job(TEMPLATE, index=10, target=1), job(RUNNER, index=20)]).new_epoch
+
+
+def wanting_two() -> Wire:
+    return job(TEMPLATE, index=30, created=10, registered=30, target=2)
+
+
+def one_short() -> tuple[Bench, Action]:
+    """A pool that lacks a runner, and the creation of that."""
+    bench = running()
+    bench.feed(wanting_two())
+    (creation,) = bench.wait(60)
+    return bench, creation
+
+
+def test_a_list_that_has_not_reached_what_the_servers_confirmed_to_us_is_of_another_history() -> None:
+    # The stream was silent: it told neither of our own write nor of the return to a snapshot.
+    bench, creation = one_short()
+    bench.core.planner.take_outcome(creation, ActionOutcome("done", "registered", index=60), bench.now)
+    bench.core.connection_opened()
+
+    jobs = [wanting_two(), job(RUNNER, index=20)]
+    assert bench.read({"Jobs": 59, "Allocations": 90}, Jobs=jobs, Allocations=[allocation("a", index=21)]).new_epoch
+    assert [action.job_id for action in bench.wait(60)] == [creation.job_id]
+    assert not bench.read(59, Jobs=jobs).new_epoch
+
+
+def test_a_write_that_was_confirmed_after_the_lists_were_asked_for_says_nothing_about_them() -> None:
+    bench, creation = one_short()
+    bench.core.connection_opened()
+    bench.core.planner.take_outcome(creation, ActionOutcome("done", "registered", index=60), bench.now)
+
+    assert not bench.read(59, Jobs=[wanting_two(), job(RUNNER, index=20)]).new_epoch

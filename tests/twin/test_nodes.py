@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from poseidon_reconciler.twin.cluster import Cluster
 from poseidon_reconciler.twin.nodes import computed_class
+from poseidon_reconciler.twin.poseidon_jobs import Work
 from poseidon_reconciler.twin.records import Node, NodeSpec
 from tests.twin.labs import job_of, lab, newest, statuses, with_runner
 
@@ -155,3 +157,22 @@ def test_how_a_lost_node_registers_depends_on_the_server(version: str, status: s
     cluster.run_for(3)
     told = [event.payload for batch in cluster.log for event in batch.events if event.type == "NodeRegistration"]
     assert [node.status for node in told if isinstance(node, Node)][-1] == status
+
+
+@pytest.mark.parametrize("version", ["1.1.2", "1.10.5", "2.0.5"])
+def test_the_room_of_a_node_that_registers_as_ready_is_offered_though_it_was_ready(version: str) -> None:
+    """A new leader does not know what the one before was about to look at again."""
+    cluster = lab(1, version=version)
+    big = Work(cpu_mhz=3000)
+    first, second = with_runner(cluster, big), with_runner(cluster, big, name="10-b")
+    write = cluster.state.begin("AllocationUpdated")
+    write.put_allocation(replace(newest(cluster, first), desired_status="stop", client_status="complete"))
+    write.commit()
+    cluster.run_for(3)
+    assert job_of(cluster, second).status == "pending"
+
+    node = node_of(cluster, "agent-1")
+    cluster.nodes.register(node.id, node.spec, "ready")
+    cluster.run_for(3)
+
+    assert job_of(cluster, second).status == "running"

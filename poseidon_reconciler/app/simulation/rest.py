@@ -37,7 +37,8 @@ class Rest:
 
     def reached(self, lives: Iterable[Life], calm_since: float) -> bool:
         """Whether the pools are full, and have been left alone for a while."""
-        complaint = self._wrong_with_pools() or self._wrong_with(lives)
+        lives = list(lives)
+        complaint = self._wrong_with_pools(lives) or self._wrong_with(lives)
         quiet_s = self._cluster.now - max(self._promises.last_write_at, calm_since)
         if complaint is None and quiet_s < _QUIET_S:
             complaint = f"the last write was {quiet_s:.0f} s ago"
@@ -45,7 +46,7 @@ class Rest:
             self.complaint = complaint
         return complaint is None
 
-    def _wrong_with_pools(self) -> str | None:
+    def _wrong_with_pools(self, lives: list[Life]) -> str | None:
         for (_, job_id), standing in self._truth.jobs.items():
             if not standing.is_environment or standing.stop:
                 continue
@@ -54,12 +55,18 @@ class Rest:
             target = self._truth.target(standing.environment)
             runners = list(self._truth.runners(standing.environment))
             there = sum(not runner.used and self._is_there(key, runner) for key, runner in runners)
-            if there < target:
+            if there < target and not self._is_on_trial(standing.environment, lives):
                 return f"environment {standing.environment} has {there} of {target} runners"
             idle = sum(runner.free for _, runner in runners)
             if idle > target and self._policy.for_environment(standing.environment).surplus == "trim":
                 return f"environment {standing.environment} has {idle} idle runners, and {target} are wanted"
         return None
+
+    def _is_on_trial(self, environment: str, lives: list[Life]) -> bool:
+        """Whether everybody tries one runner at a time, because new ones failed, and one of them waits for room."""
+        waits = any(runner.waits for _, runner in self._truth.runners(environment))
+        poisoned = [life.core.planner.refill.poison.of(environment) is not None for life in lives]
+        return waits and bool(poisoned) and all(poisoned)
 
     def _is_there(self, key: JobKey, standing: Standing) -> bool:
         """Whether a job runs, or waits for room, or may run where its policy lets that count.
