@@ -9,7 +9,9 @@ restored from a snapshot, or it is another one. Then nothing that is remembered 
 
 from __future__ import annotations
 
-from poseidon_reconciler.core.events import UNKNOWN, Snapshot
+from collections.abc import Iterable
+
+from poseidon_reconciler.core.events import UNKNOWN, AllocationPayload, JobPayload, NodePayload, Snapshot
 from poseidon_reconciler.core.model import Model
 from poseidon_reconciler.core.records import LIST, LIVE_EVALUATION, Job, Origin
 
@@ -64,33 +66,43 @@ class SnapshotReader:
         """Whether a list shows an object older than it was known to be at an index that the list has passed, or another
         one of the same index: a restored cluster's indexes may long have overtaken the old ones.
         """
-        jobs_index = snapshot.indexes.get("Jobs", UNKNOWN)
-        for data in snapshot.jobs or ():
+        indexes = snapshot.indexes
+        return (
+            self._jobs_contradict(snapshot.jobs or (), indexes.get("Jobs", UNKNOWN))
+            or self._allocations_contradict(snapshot.allocations or (), indexes.get("Allocations", UNKNOWN))
+            or self._nodes_contradict(snapshot.nodes or (), indexes.get("Nodes", UNKNOWN))
+        )
+
+    def _jobs_contradict(self, listed: Iterable[JobPayload], index: int) -> bool:
+        for data in listed:
             job = self._model.jobs.get(data.id)
             if job is None or data.modify_index == UNKNOWN:
                 continue
-            if data.modify_index < job.modify_index <= jobs_index:
+            # One Raft entry may change a job twice, so that another status at the same index says nothing.
+            if data.modify_index < job.modify_index <= index:
                 return True
-            if job.gone is not None and data.modify_index <= job.gone_index <= jobs_index and not data.stop:
+            if job.gone is not None and data.modify_index <= job.gone_index <= index and not data.stop:
                 return True
-        allocations_index = snapshot.indexes.get("Allocations", UNKNOWN)
-        for allocation in snapshot.allocations or ():
-            owner = self._model.jobs.get(allocation.job_id)
-            known = owner.allocations.get(allocation.id) if owner is not None else None
-            if known is None:
-                continue
-            told, listed = known.data, allocation
-            same = (told.client_status, told.desired_status) == (listed.client_status, listed.desired_status)
-            if _contradict(listed.modify_index, told.modify_index, allocations_index, same=same):
-                return True
-        nodes_index = snapshot.indexes.get("Nodes", UNKNOWN)
-        for data in snapshot.nodes or ():
+        return False
+
+    def _allocations_contradict(self, listed: Iterable[AllocationPayload], index: int) -> bool:
+        for data in listed:
+            owner = self._model.jobs.get(data.job_id)
+            known = owner.allocations.get(data.id) if owner is not None else None
+            if known is not None:
+                told = known.data
+                same = (told.client_status, told.desired_status) == (data.client_status, data.desired_status)
+                if _contradict(data.modify_index, told.modify_index, index, same=same):
+                    return True
+        return False
+
+    def _nodes_contradict(self, listed: Iterable[NodePayload], index: int) -> bool:
+        for data in listed:
             node = self._model.nodes.get(data.id)
-            if node is None:
-                continue
-            same = (data.status, data.draining) == (node.status, node.draining)
-            if _contradict(data.modify_index, node.modify_index, nodes_index, same=same):
-                return True
+            if node is not None:
+                same = (data.status, data.draining) == (node.status, node.draining)
+                if _contradict(data.modify_index, node.modify_index, index, same=same):
+                    return True
         return False
 
     def _highest_indexes(self) -> dict[str, int]:
