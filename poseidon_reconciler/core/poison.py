@@ -46,6 +46,8 @@ class Poison:
         # By environment: the runners of ours that are idle for less than it takes, with the time since when.
         self._young: dict[str, dict[str, float]] = {}
         self._proven: set[str] = set()
+        # By environment: since when the latest of them that succeeded was of use.
+        self._well_at: dict[str, float] = {}
 
     def of(self, environment_id: str) -> Poisoning | None:
         """How an environment is poisoned; None if it is not."""
@@ -59,6 +61,7 @@ class Poison:
         """The environment is no longer remembered: one of that name that comes later is another one."""
         self._poisonings.pop(environment_id, None)
         self._young.pop(environment_id, None)
+        self._well_at.pop(environment_id, None)
 
     def observe(self, change: Change, now: float) -> bool:
         """Takes note of a verdict on a runner that became another one; returns whether the runner itself has failed."""
@@ -72,7 +75,7 @@ class Poison:
         else:
             young.pop(job.id, None)
         if verdict.state == "used":
-            self._succeeded(job)
+            self._succeeded(job.id, job.environment_id, now)
         failed = verdict.state == "lost" and self._is_own_fault(job, verdict)
         if failed:
             self._failed(job, verdict, now)
@@ -82,9 +85,7 @@ class Poison:
         """Lets those runners have succeeded that have been idle for long enough."""
         young = self._young.get(environment_id, {})
         for job_id in [job_id for job_id, since in young.items() if since + PROVEN_S <= now]:
-            del young[job_id]
-            self._proven.add(job_id)
-            self._poisonings.pop(environment_id, None)
+            self._succeeded(job_id, environment_id, young.pop(job_id))
         if not young:
             self._young.pop(environment_id, None)
 
@@ -107,11 +108,16 @@ class Poison:
         # Ordered to stop while it ran: that is how Nomad ends a living job, and no fault of the job's.
         return verdict.cause != "stuck-complete" or job.current is None or job.current.data.desired_status == "run"
 
-    def _succeeded(self, job: Job) -> None:
-        self._proven.add(job.id)
-        self._poisonings.pop(job.environment_id, None)
+    def _succeeded(self, job_id: str, environment_id: str, at: float) -> None:
+        if job_id not in self._proven:
+            self._proven.add(job_id)
+            self._well_at[environment_id] = max(at, self._well_at.get(environment_id, at))
+        self._poisonings.pop(environment_id, None)
 
     def _failed(self, job: Job, verdict: Verdict, now: float) -> None:
+        if job.first_seen < self._well_at.get(job.environment_id, job.first_seen):
+            # It was on its way before another one succeeded, and tells of the time before that.
+            return
         cause = verdict.cause or ""
         known = self._poisonings.get(job.environment_id)
         if known is None:

@@ -88,6 +88,30 @@ def test_what_fails_together_is_one_round() -> None:
     assert len(created(bench)) == 4, "one alone is tried"
 
 
+@pytest.mark.parametrize(("older_s", "replaced"), [(1, True), (-1, False)])
+def test_what_was_on_its_way_before_another_succeeded_is_no_news(older_s: float, replaced: bool) -> None:
+    bench = bench_with_pool(2, policy=PATIENT)
+    for number in range(2):
+        lose(bench, number, index=300 + number)
+    hanging, other = created(bench)
+    if older_s < 0:
+        runs(bench, other, index=400)
+        bench.wait(-older_s)
+    bench.feed(job(hanging, index=410), allocation("h", hanging, "pending", index=411, node=node_id(2)))
+    if older_s > 0:
+        bench.wait(older_s)
+        runs(bench, other, index=420)
+    bench.wait(PROVEN_S + 1)
+
+    bench.feed(
+        job(hanging, "dead", index=500, created=410),
+        allocation("h", hanging, "failed", index=500, created=411, node=node_id(2)),
+    )
+    bench.wait(1)
+
+    assert (len(created(bench)) == 3) is replaced
+
+
 def test_one_success_clears_it() -> None:
     bench, _ = poisoned(3)
     bench.feed(job("template-10", index=900, created=100, registered=900, version=1, target=4))
