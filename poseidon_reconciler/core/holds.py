@@ -208,7 +208,10 @@ def _about_poison(planner: Planner, pool: Pool, short: str, now: float) -> Hold:
         ends = f"one that is tried has run; each failure doubles the wait, up to {format_duration(LONGEST_WAIT_S)}"
     else:
         until = planner.refill.poison.proven_at(pool.environment_id)
-        ends = f"the one that is tried has run for {format_duration(PROVEN_S)}; if it fails, a longer wait begins"
+        waits = "finds room and " if pool.counted.get("blocked") else ""
+        ends = (
+            f"the one that is tried {waits}has run for {format_duration(PROVEN_S)}; if it fails, a longer wait begins"
+        )
     return Hold(pool.environment_id, "poisoned", reason, poisoning.since, until, ends)
 
 

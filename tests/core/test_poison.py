@@ -8,6 +8,7 @@ from poseidon_reconciler.core.ledger import ActionOutcome
 from poseidon_reconciler.core.poison import LONGEST_WAIT_S, PROVEN_S
 from tests.core.builders import (
     START,
+    TEMPLATE,
     Bench,
     allocation,
     bench_with_pool,
@@ -234,3 +235,16 @@ def test_an_instance_that_begins_while_all_has_failed_waits_as_well() -> None:
     fresh.wait(5)
 
     assert created(fresh, before) == []
+
+
+def test_the_hold_says_that_the_one_on_trial_waits_for_room() -> None:
+    bench, _ = poisoned(1)
+    tried = created(bench)[-1]
+    bench.feed(job(tried, "pending", index=500), evaluation("b", tried, "blocked", index=501))
+    bench.feed(job(TEMPLATE, index=510, created=100, registered=510, version=1, target=2))
+    bench.wait(1)
+
+    (hold,) = [hold for hold in bench.core.holds(bench.now) if hold.rule == "poisoned"]
+
+    assert hold.until is None
+    assert hold.ends.startswith("the one that is tried finds room and has run for 10s")
