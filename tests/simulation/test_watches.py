@@ -110,6 +110,14 @@ def test_whoever_was_told_of_a_claim_waits() -> None:
     pool.stop(pool.deed("10-3"))
 
 
+def test_a_claim_that_a_restore_brings_back_is_none_of_now() -> None:
+    pool = Pool(runners=8)
+    pool.claim("10-0")
+    pool.cluster.run_for(60)
+    pool.truth.begin_anew()
+    pool.stop(pool.deed("10-4"))
+
+
 def test_only_where_somebody_wants_it_and_a_few_at_a_time() -> None:
     pool = Pool(runners=8)
     with pytest.raises(BrokenError, match="only to be reported"):

@@ -43,7 +43,8 @@ class History:
             self.free_since[key] = now
         if before is not None and before.used and not after.used:
             self.unmarked[key] = index
-        if after.used and (before is None or not before.used):
+        # One that is marked when it is seen first, after a restore, was claimed long ago.
+        if before is not None and after.used and not before.used:
             self.claims.setdefault(after.environment, []).append((index, now))
         if after.failed_at_once:
             self.failed.setdefault(key, index)

@@ -22,12 +22,12 @@ class TooFastError(Exception):
 
 
 class PaceWatch:
-    """Counts what each reconciler decides on and begins, and what all of them do to each job."""
+    """Counts what each reconciler decides on and begins, and what it does to each job."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lately: dict[tuple[Life, ActionKind, str], deque[tuple[float, Deed]]] = {}
-        self._done_at: dict[tuple[str, str], deque[float]] = {}
+        self._done_at: dict[tuple[Life, str, str], deque[float]] = {}
 
     def decided(self, life: Life, deeds: list[Deed]) -> None:
         """A reconciler has decided. Raises `TooFastError`."""
@@ -54,7 +54,8 @@ class PaceWatch:
     def written(self, deed: Deed, job_id: str) -> None:
         """A write was carried out. Raises `TooFastError`."""
         kind = deed.action.kind
-        times, now = self._done_at.setdefault((kind, job_id), deque()), self._cluster.now
+        # One that was killed knows nothing of what it did before, and another nothing of what comes of this.
+        times, now = self._done_at.setdefault((deed.life, kind, job_id), deque()), self._cluster.now
         times.append(now)
         while times[0] < now - _CIRCLE_S:
             times.popleft()
