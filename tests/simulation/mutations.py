@@ -1,6 +1,6 @@
 """Breaks one rule of the real code at a time, and looks whether the simulation notices.
 
-Run by hand: `python tests/simulation/mutations.py [--seeds 1000] [NAME...]`. It ends with status 1 if one is not found.
+Run by hand: `python tests/simulation/mutations.py [--seeds 2000] [NAME...]`. It ends with status 1 if one is not found.
 `docs/simulation.md` says what each of them means.
 """
 
@@ -178,7 +178,7 @@ def _run(task: tuple[str, int]) -> tuple[str, tuple[int, Broken] | None, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=2000)
     options = parser.parse_args()
     missed = 0
     with get_context("spawn").Pool() as pool:
