@@ -170,6 +170,18 @@ def test_one_that_could_not_be_stopped_is_tried_again_later() -> None:
     assert stopped(bench) == [runner(1), runner(1)]
 
 
+def test_one_that_was_stopped_and_is_there_again_is_stopped_again() -> None:
+    bench = bench_with_pool(2, policy=TRIM)
+    lower(bench, 1)
+    bench.wait(11)
+    end(bench, 1, index=600)
+    # Servers that were restored have it as it was; nothing else tells of that.
+    bench.feed(job(runner(1), index=700, created=210), allocation("a1", runner(1), index=701, created=211))
+    bench.wait(120)
+
+    assert stopped(bench) == [runner(1), runner(1)]
+
+
 def test_what_comes_back_from_a_lost_node_is_told_to_have_come_back() -> None:
     bench = bench_with_pool(3)
     bench.feed(node(node_id(1), "down", index=300))
