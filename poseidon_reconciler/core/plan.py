@@ -145,6 +145,10 @@ class Planner:
         for change in changes:
             job, verdict = change.job, change.verdict
             self.ledger.settle(job.id)
+            if change.before is not None and change.before.state == "gone":
+                # Whoever brought it back has undone that.
+                self.ledger.undo("stop-surplus", job.id)
+                self.ledger.undo("remove-job", job.id)
             spoiled = self.refill.poison.observe(change, now)
             self.surplus.observe(change)
             if verdict.at_risk:

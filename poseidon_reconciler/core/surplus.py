@@ -67,9 +67,6 @@ class Surplus:
         job, before, verdict = change.job, change.before, change.verdict
         if job.kind != "runner":
             return
-        if before is not None and before.state == "gone":
-            # Whoever brought it back has undone its stop.
-            self._desk.ledger.undo("stop-surplus", job.id)
         if verdict.counts and (before is None or not before.counts):
             excess = self._pools.setdefault(job.environment_id, _Excess(Deficit(), Counter()))
             excess.came[_how_it_came(change)] += 1

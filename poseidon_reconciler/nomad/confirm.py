@@ -130,7 +130,8 @@ def why_not_lost(view: View, as_of: AsOf, policy: PoolPolicy) -> str | None:
         return "an allocation of it has changed"
     if UNKNOWN < as_of.create_index != job.create_index:
         return "it was registered anew"
-    evaluations = [e for e in view.live_evaluations if not (view.hangs and _may_wait_for_long(e))]
+    hangs = view.hangs
+    evaluations = [e for e in view.live_evaluations if not (hangs and _may_wait_for_long(e))]
     if evaluations:
         return f"an evaluation of it is {evaluations[0].status}"
     for allocation in view.allocations:

@@ -105,6 +105,19 @@ def test_a_runner_is_lost_once_for_the_storm_watch_whatever_is_heard_of_it_later
     assert [hold.reason for hold in bench.core.holds(bench.now) if hold.environment_id is None] == []
 
 
+def test_a_lost_runner_that_was_cleared_away_and_is_there_again_is_cleared_away_again() -> None:
+    bench = bench_with_pool(6)
+    lose(bench, 0, index=300)
+    bench.wait(60)
+    bench.feed(job(runner(0), "dead", index=310, created=200, Stop=True))
+    # Servers that were restored have it as it was; nothing else tells of that.
+    bench.feed(job(runner(0), "dead", index=400, created=200))
+    bench.wait(60)
+
+    assert bench.core.diagnosis.verdicts[runner(0)].state == "lost"
+    assert [action.job_id for action in bench.actions if action.kind == "remove-job"] == [runner(0)] * 2
+
+
 def test_an_exactly_pool_waits_for_the_returned_agents_word_on_the_old_copy() -> None:
     bench = bench_with_pool(1, policy=pool_policy(disconnect_policy="exactly"))
     bench.feed(node(node_id(1), "down", index=300))
